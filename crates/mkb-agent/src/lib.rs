@@ -1,0 +1,1 @@
+//! Who attempts a task: the built-in tuner, oracle, replay and nop.

@@ -1,0 +1,1 @@
+//! From records to rates, lifts, tiers and results.json; pure.

@@ -1,0 +1,1 @@
+//! Problems, DSLs, directions, arms, coordinates, task rendering and fingerprints.

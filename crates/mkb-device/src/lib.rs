@@ -1,0 +1,1 @@
+//! The virtual GPU as a process: arena, launch protocol, tape and account.

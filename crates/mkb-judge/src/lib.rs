@@ -1,0 +1,1 @@
+//! The verdict: draws, correctness contract, clock, legality and report.

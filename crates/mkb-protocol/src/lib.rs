@@ -1,0 +1,1 @@
+//! The plan and its convergence: statuses, schedule, budgets and skill transfer.

@@ -1,0 +1,1 @@
+//! Where untrusted code lives: an attempt's sandbox and a submission's.

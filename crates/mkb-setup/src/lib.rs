@@ -1,0 +1,1 @@
+//! The Python environment that workers run in: create, lock, verify, describe.

@@ -1,0 +1,2 @@
+//! MetaKernelBench on the command line.
+fn main() {}

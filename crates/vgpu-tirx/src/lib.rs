@@ -1,0 +1,1 @@
+//! TVM's lowered device IR, translated to the virtual GPU's.
