@@ -1,1 +1,3 @@
 //! The virtual GPU: device IR, executor, memory spaces, checks and cost model; no IO, no benchmark, no Python.
+
+pub mod ir;

@@ -1,0 +1,9 @@
+//! The device IR: a typed, structured program at the level of the PTX ISA (see `IR.md` for its text form).
+
+mod inst;
+mod module;
+mod types;
+
+pub use inst::*;
+pub use module::*;
+pub use types::*;
