@@ -1,3 +1,4 @@
 //! The virtual GPU: device IR, executor, memory spaces, checks and cost model; no IO, no benchmark, no Python.
 
+pub mod device;
 pub mod ir;
