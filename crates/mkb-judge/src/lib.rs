@@ -1,1 +1,4 @@
 //! The verdict: draws, correctness contract, clock, legality and report.
+
+pub mod contract;
+pub mod dtype;
