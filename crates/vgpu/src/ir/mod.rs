@@ -2,8 +2,11 @@
 
 mod inst;
 mod module;
+mod signature;
+mod text;
 mod types;
 
 pub use inst::*;
 pub use module::*;
+pub use text::{MAX_NESTING, ParseError, parse, print};
 pub use types::*;
