@@ -3,3 +3,4 @@
 pub mod contract;
 pub mod dtype;
 pub mod policy;
+pub mod value;
