@@ -4,3 +4,4 @@ pub mod contract;
 pub mod dtype;
 pub mod policy;
 pub mod value;
+pub mod worker;
