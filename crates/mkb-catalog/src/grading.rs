@@ -11,8 +11,23 @@ use serde_json::{Map, Value};
 
 /// The four numbers of a graded kernel. Empty where nothing was evaluated.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "Map<String, Value>")]
 pub struct Rewards(Map<String, Value>);
+
+impl TryFrom<Map<String, Value>> for Rewards {
+    type Error = String;
+
+    /// Every reward must be a number; it is kept as a float.
+    fn try_from(map: Map<String, Value>) -> Result<Self, String> {
+        map.into_iter()
+            .map(|(name, value)| match value.as_f64() {
+                Some(number) => Ok((name, Value::from(number))),
+                None => Err(format!("reward {name:?} must be a number")),
+            })
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+}
 
 impl Rewards {
     /// Of a kernel that was evaluated. `speedup` is the eager median over the kernel's median
