@@ -1,2 +1,9 @@
 //! MetaKernelBench on the command line.
-fn main() {}
+
+mod cli;
+
+use clap::Parser;
+
+fn main() {
+    let _cli = cli::Cli::parse();
+}
