@@ -5,8 +5,10 @@ mod module;
 mod signature;
 mod text;
 mod types;
+mod verify;
 
 pub use inst::*;
 pub use module::*;
-pub use text::{MAX_NESTING, ParseError, parse, print};
+pub use text::{MAX_NESTING, ParseError, parse, print, print_inst};
 pub use types::*;
+pub use verify::*;

@@ -11,7 +11,8 @@ mod tests;
 
 use super::Module;
 
-pub use print::print;
+pub(crate) use lex::is_name;
+pub use print::{print, print_inst};
 
 /// Deepest nesting of `if` and `loop` that the parser reads and the verifier accepts.
 pub const MAX_NESTING: usize = 256;

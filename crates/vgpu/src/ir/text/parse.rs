@@ -596,7 +596,7 @@ fn float_bits(value: f64, negative: bool, ty: Type) -> u64 {
 
 fn append_hex(bytes: &mut Vec<u8>, digits: &str) -> Option<()> {
     let digits = digits.as_bytes();
-    if digits.len() % 2 != 0 {
+    if !digits.len().is_multiple_of(2) {
         return None;
     }
     bytes.reserve(digits.len() / 2);

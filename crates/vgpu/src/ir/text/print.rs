@@ -38,6 +38,16 @@ pub fn print(module: &Module) -> String {
     out
 }
 
+/// The text form of one instruction, without its guard.
+pub fn print_inst(kernel: &Kernel, inst: &Inst) -> String {
+    Printer {
+        out: &mut String::new(),
+        kernel,
+        location: Location::default(),
+    }
+    .inst(inst)
+}
+
 fn hex_digit(value: u8) -> char {
     char::from_digit(u32::from(value), 16).unwrap_or('0')
 }
