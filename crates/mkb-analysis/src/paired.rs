@@ -199,18 +199,15 @@ impl Tally {
 /// Of the comparisons that were helped, what became of the same problem and replicate in the
 /// direction back: a tally over those that were also compared.
 pub fn reverse_of_helped(comparisons: &[Comparison]) -> Tally {
-    let by_key: BTreeMap<_, _> = comparisons
+    let by_key: BTreeMap<(&ProblemName, Direction, u32), &Comparison> = comparisons
         .iter()
-        .map(|c| ((&c.problem, &c.direction, c.replicate), c))
+        .map(|c| ((&c.problem, c.direction.clone(), c.replicate), c))
         .collect();
     let helped = comparisons.iter().filter(|c| c.outcome == Outcome::Helped);
-    let reversed: Vec<(Direction, &Comparison)> =
-        helped.map(|c| (c.direction.reverse(), c)).collect();
-    Tally::of(
-        reversed
-            .iter()
-            .filter_map(|(back, c)| by_key.get(&(&c.problem, back, c.replicate)).copied()),
-    )
+    Tally::of(helped.filter_map(|c| {
+        let back = (&c.problem, c.direction.reverse(), c.replicate);
+        by_key.get(&back).copied()
+    }))
 }
 
 /// The spread between attempts that should be equal: repeated solos at one task.

@@ -128,9 +128,9 @@ fn group(cells: &[&CellResult]) -> Map<String, Value> {
         "source_coverage".to_owned(),
         coverage(&|r| r.source.passed()),
     );
-    group.insert("skill_coverage".to_owned(), coverage(&Resolved::has_skill));
+    group.insert("skill_coverage".to_owned(), coverage(&|r| r.has_skill()));
     group.extend(contrast(&resolved));
-    group.insert("with_skill".to_owned(), filtered(&Resolved::has_skill));
+    group.insert("with_skill".to_owned(), filtered(&|r| r.has_skill()));
     group.insert(
         "by_source_verdict".to_owned(),
         json!({
