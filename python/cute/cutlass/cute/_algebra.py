@@ -187,23 +187,25 @@ class _Composition:
 
     def leaf(self, digits: list[tuple[Any, Any]], path: Any, shape: Any, stride: Any) -> Layout:
         """The composition of a flat layout with a single mode."""
+        if is_int(shape, 0):
+            return Layout(0, mul(stride, digits[0][1]))
         result: list[tuple[Any, Any]] = []
-        for i, (size, weight) in enumerate(digits[:-1]):
-            static_step = not is_dynamic(size) and not is_dynamic(stride)
-            if static_step and abs(stride) >= size and stride % size:
-                raise self.refuse(f"stride {stride} is not divisible by the size {size} of a mode")
-            next_shape = ceil_div_leaf(size, magnitude(stride))
-            next_stride = mul(ceil_div_leaf(magnitude(stride), size), sign(stride))
+        for i, (extent, weight) in enumerate(digits[:-1]):
+            static_step = not is_dynamic(extent) and not is_dynamic(stride)
+            if static_step and abs(stride) >= extent and stride % extent:
+                raise self.refuse(f"stride {stride} does not fit a mode of size {extent}")
+            next_shape = ceil_div_leaf(extent, magnitude(stride))
+            next_stride = mul(ceil_div_leaf(magnitude(stride), extent), sign(stride))
             if is_int(next_shape, 1) or is_int(shape, 1):
                 stride = next_stride
                 continue
             taken = minimum(next_shape, shape)
             if not is_dynamic(taken) and not is_dynamic(shape):
-                crosses = static_step and shape > taken and size % abs(stride)
+                crosses = static_step and shape > taken and extent % abs(stride)
                 if shape % taken or crosses:
-                    raise self.refuse(f"{shape}:{stride} does not fit a mode of size {size}")
+                    raise self.refuse(f"{shape}:{stride} does not fit a mode of size {extent}")
             if static_step and not is_dynamic(taken):
-                self.occupy((path, i), size, (taken - 1) * abs(stride))
+                self.occupy((path, i), extent, (taken - 1) * abs(stride))
             result.append((taken, mul(stride, weight)))
             shape = floordiv(shape, taken)
             stride = next_stride
@@ -211,11 +213,11 @@ class _Composition:
             result.append((shape, mul(stride, digits[-1][1])))
         return _from_modes(result)
 
-    def occupy(self, digit: tuple[tuple[int, ...], int], size: int, amount: int) -> None:
+    def occupy(self, digit: tuple[tuple[int, ...], int], extent: int, amount: int) -> None:
         """Counts how far a mode moves one digit."""
         total = self.reach.get(digit, 0) + amount
-        if total >= size:
-            raise self.refuse(f"its modes add up to {total} within a mode of size {size}")
+        if total >= extent:
+            raise self.refuse(f"its modes add up to {total} within a mode of size {extent}")
         self.reach[digit] = total
 
 
@@ -226,7 +228,7 @@ def compose_layouts(lhs: Layout, rhs: Layout) -> Layout:
 
 
 def _compose_swizzle(lhs: Layout, swizzle: Swizzle) -> ComposedLayout:
-    """``lhs(swizzle(c))`` as a swizzle after ``lhs``, where the layout moves the bits as a whole."""
+    """``lhs(swizzle(c))`` as a swizzle after ``lhs``, which must move the bits as a whole."""
     if swizzle.num_bits == 0:
         return ComposedLayout(swizzle, 0, lhs)
     moved = swizzle_from_masks(lhs(swizzle.source_mask), lhs(swizzle.target_mask))
@@ -263,7 +265,8 @@ def composition(lhs: Any, rhs: Any) -> Any:
     mode; in it an int ``n`` stands for ``n:1`` and ``None`` for the whole mode. Modes of ``lhs``
     beyond the tuple are dropped.
 
-    :raises ValueError: if the composition is known not to be a layout (the divisibility conditions).
+    :raises ValueError: if sizes known at trace time break the divisibility conditions, or modes of
+        ``rhs`` overflow into each other, so that no layout of this shape is the composition.
     """
     rhs = as_tuple(rhs)
     if isinstance(lhs, Swizzle):
@@ -425,7 +428,7 @@ def _inverse_composed(invert: Any, composed: ComposedLayout) -> Any:
 
 @public
 def max_common_layout(a: Any, b: Any) -> Layout:
-    """The largest layout ``R`` with ``a(R(i)) == i`` and ``b(R(i)) == i`` that is known statically."""
+    """The largest layout ``R`` known statically with ``a(R(i)) == i`` and ``b(R(i)) == i``."""
     inverse, first = _common(a, b)
     if first is None:
         return Layout(1, 0)

@@ -83,7 +83,7 @@ class ScaledBasis:
     """``value * E(mode)``: a stride that moves along one mode of a coordinate.
 
     :param value: the scale: an int, a :class:`Ratio` or a dynamic integer.
-    :param mode: the path to the mode, an int or a list of ints; printed innermost first (``2@1@0``).
+    :param mode: the path to the mode, an int or a list of ints; printed innermost first.
     """
 
     __slots__ = ("_mode", "_value")

@@ -65,7 +65,7 @@ def to_str(x: Any) -> str:
 
 
 def profile_of(x: Any) -> Any:
-    """The nested tuple that gives ``x`` its profile: the shape of a layout or tensor, else ``x``."""
+    """The nested tuple that gives ``x`` its profile: the shape of a layout or tensor, or ``x``."""
     if isinstance(x, tuple | list):
         return as_tuple(x)
     return as_tuple(x.shape) if hasattr(x, "shape") else x
@@ -362,7 +362,7 @@ def ceil_div_shape(a: Any, b: Any) -> Any:
 
 @public
 def round_up(a: Any, b: Any) -> Any:
-    """Each leaf of ``a`` raised to the next multiple of that of ``b``; missing modes of ``b`` are 1."""
+    """Each leaf of ``a`` raised to a multiple of that of ``b``; missing modes of ``b`` are 1."""
     if isinstance(a, tuple) and isinstance(b, tuple):
         if len(b) > len(a):
             raise LayoutError(f"round_up: {to_str(b)} has more modes than {to_str(a)}")

@@ -70,7 +70,7 @@ class Layout:
 
     @property
     def max_alignment(self) -> int:
-        """The largest int that divides the stride of every element but the contiguous first ones."""
+        """The number of elements, from multiples of it on, that stay together; see the algebra."""
         from ._algebra import max_alignment
 
         return max_alignment(self)
@@ -129,7 +129,7 @@ class Layout:
 
 
 class ComposedLayout:
-    """The function ``inner(offset + outer(coord))``; its shape and its modes are those of ``outer``.
+    """The function ``inner(offset + outer(coord))``, of the shape and the modes of ``outer``.
 
     :param inner: a :class:`Layout`, a :class:`Swizzle`, or a Python function of a coordinate.
     :param offset: added to the result of ``outer``: an int or a coordinate.

@@ -374,7 +374,7 @@ def slice_and_offset(coord: Any, src: Any) -> tuple[Any, Any]:
 
 @public
 def dice(src: Any, dicer: Any) -> Any:
-    """The opposite of :func:`slice_`: the parts of ``src`` at the elements that are not ``None``."""
+    """The parts of ``src`` at the elements that are not ``None``: what :func:`slice_` drops."""
     src, dicer = as_tuple(src), as_tuple(dicer)
     if isinstance(src, tuple):
         return slice_tuple(dicer, src, keep_none=False)

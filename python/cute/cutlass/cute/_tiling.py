@@ -288,8 +288,8 @@ def _projected(x: Any, proj: Any) -> Any:
 def local_tile(input: Any, tiler: Any, coord: Any, proj: Any = None) -> Any:
     """The tile of ``input`` (a tensor or layout) at ``coord``, in tiles of ``tiler``.
 
-    ``None`` in ``coord`` keeps a mode of tiles, after the modes of the tile. ``proj`` drops the modes
-    of tiler and coordinate where it is ``None``.
+    ``None`` in ``coord`` keeps a mode of tiles, after the modes of the tile. ``proj`` drops the
+    modes of tiler and coordinate where it is ``None``.
     """
     tiler = _projected(as_tuple(tiler), proj)
     coord = _projected(as_tuple(coord), proj)
