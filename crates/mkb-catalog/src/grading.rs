@@ -168,9 +168,16 @@ pub enum GradeFailure {
     Cancelled,
 }
 
-/// A wish to stop, shared between the one who has it and the ones who should.
+/// A wish to stop, shared between the one who has it and the ones who should. A part of the work
+/// can have one of its own that also ends with the whole: see [`Cancel::child`].
 #[derive(Clone, Debug, Default)]
-pub struct Cancel(Arc<AtomicBool>);
+pub struct Cancel(Arc<Wish>);
+
+#[derive(Debug, Default)]
+struct Wish {
+    asked: AtomicBool,
+    whole: Option<Cancel>,
+}
 
 impl Cancel {
     /// One that nobody has asked for yet.
@@ -178,14 +185,22 @@ impl Cancel {
         Self::default()
     }
 
+    /// One for a part: it is set when this one is, and may be set alone.
+    pub fn child(&self) -> Self {
+        Self(Arc::new(Wish {
+            asked: AtomicBool::new(false),
+            whole: Some(self.clone()),
+        }))
+    }
+
     /// Asks to stop. Cannot be taken back.
     pub fn cancel(&self) {
-        self.0.store(true, Ordering::SeqCst);
+        self.0.asked.store(true, Ordering::SeqCst);
     }
 
     /// Whether someone has asked to stop.
     pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
+        self.0.asked.load(Ordering::SeqCst) || self.0.whole.as_ref().is_some_and(Cancel::is_cancelled)
     }
 }
 
@@ -231,6 +246,16 @@ mod tests {
             text,
             r#"{"imported":1.0,"correct":1.0,"speedup_vs_eager":2.0,"passed":1.0}"#
         );
+    }
+
+    #[test]
+    fn a_part_stops_with_the_whole_and_not_the_other_way_round() {
+        let whole = Cancel::new();
+        let (one, other) = (whole.child(), whole.child());
+        one.cancel();
+        assert!(one.is_cancelled() && !other.is_cancelled() && !whole.is_cancelled());
+        whole.cancel();
+        assert!(other.is_cancelled());
     }
 
     #[test]

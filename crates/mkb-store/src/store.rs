@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use mkb_catalog::{Coordinate, Direction, ProblemName, Trial, Verdict};
+use mkb_catalog::{Arm, Coordinate, Payload, ProblemName, Trial, Verdict};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -124,15 +124,29 @@ impl Store {
         self.problem_folder(&trial.problem).join(name)
     }
 
-    /// Where a skill's attachment lies, as it was given.
-    pub fn attachment_path(
-        &self,
-        problem: &ProblemName,
-        replicate: u32,
-        direction: &Direction,
-    ) -> PathBuf {
-        let name = format!("r{replicate}_{direction}.md");
-        self.problem_folder(problem).join("skills").join(name)
+    /// Where the attachment that a trial is given lies, as it was given. `None` for solos.
+    pub fn attachment_path(&self, trial: &Trial) -> Option<PathBuf> {
+        let name = match &trial.arm {
+            Arm::Solo(_) | Arm::SoloAgain(_) => return None,
+            Arm::Transfer {
+                direction,
+                payload: Payload::Skill,
+            } => direction.to_string(),
+            control => control.to_string(),
+        };
+        let name = format!("r{}_{name}.md", trial.replicate);
+        Some(self.problem_folder(&trial.problem).join("skills").join(name))
+    }
+
+    /// The bytes of the attachment that a trial was given; `None` where there is none.
+    ///
+    /// # Errors
+    /// Where the file cannot be read.
+    pub fn attachment(&self, trial: &Trial) -> Result<Option<Vec<u8>>, StoreError> {
+        match self.attachment_path(trial) {
+            Some(path) => read_file(&path),
+            None => Ok(None),
+        }
     }
 
     /// A trial's record; `None` where it has none.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use jiff::Zoned;
-use mkb_catalog::{Direction, ProblemName, Trial, Verdict};
+use mkb_catalog::{Trial, Verdict};
 use serde_json::{Value, json};
 
 use crate::atomic;
@@ -198,24 +198,20 @@ impl StoreWriter {
         })
     }
 
-    /// Writes the attachment that a skill trial is given; one that stands there is replaced.
+    /// Writes the attachment that a trial is given; one that stands there is replaced. Solos are
+    /// given none, and nothing is written for them.
     ///
     /// # Errors
     /// Where the system refuses.
-    pub fn write_attachment(
-        &self,
-        problem: &ProblemName,
-        replicate: u32,
-        direction: &Direction,
-        text: &str,
-    ) -> Result<PathBuf, StoreError> {
-        let path = self.attachment_path(problem, replicate, direction);
+    pub fn write_attachment(&self, trial: &Trial, text: &str) -> Result<(), StoreError> {
+        let Some(path) = self.attachment_path(trial) else {
+            return Ok(());
+        };
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(StoreError::io(folder))?;
         }
         let _order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
-        atomic::write(&path, text.as_bytes())?;
-        Ok(path)
+        atomic::write(&path, text.as_bytes())
     }
 
     /// Appends a line to the invocation log.
