@@ -491,7 +491,7 @@ def max_alignment(layout: Layout) -> int:
 # Recast.
 
 
-def _upcast(layout: Layout, factor: int) -> Layout:
+def upcast(layout: Layout, factor: int) -> Layout:
     """The layout in units of ``factor`` elements."""
 
     def cast(s: Any, d: Any) -> tuple[Any, Any]:
@@ -544,7 +544,7 @@ def recast_layout(new_type_bits: int, old_type_bits: int, src_layout: Any) -> An
 
     def recast(layout: Layout) -> Layout:
         if up > 1:
-            layout = _upcast(layout, up)
+            layout = upcast(layout, up)
         return _downcast(layout, down) if down > 1 else layout
 
     if isinstance(src_layout, Swizzle):

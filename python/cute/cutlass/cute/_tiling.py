@@ -62,10 +62,10 @@ def _by_tiler(function: str, layout: Layout, tiler: Any, f: Any) -> Layout:
 def _gather(function: str, t: Any, tiler: Any) -> tuple[Any, Any]:
     """``((tile, rest), ...)`` by the structure of the tiler as ``((tile, ...), (rest, ...))``."""
     if not isinstance(tiler, tuple):
-        if tiler is None:
+        if tiler is None and not (isinstance(t, tuple) and len(t) == 2):
             raise LayoutError(
-                f"{function}: None in a tiler leaves a mode whole, so that it has no rest to "
-                "gather; use the mode's size"
+                f"{function}: None in the tiler keeps a mode as it is, which must then be a pair "
+                f"(tile, rest), not {to_str(t)}; use the mode's size to keep it whole"
             )
         return t
     modes = wrap(t)
