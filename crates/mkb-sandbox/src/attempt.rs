@@ -25,8 +25,8 @@ pub struct AttemptSpec {
     pub isolation: Isolation,
     /// What it may use.
     pub limits: Limits,
-    /// Becomes `/tests`, unchangeable; copied, so that it may go away.
-    pub tests: PathBuf,
+    /// Names and bytes of the files of `/tests`, unchangeable.
+    pub tests: Vec<(String, Vec<u8>)>,
     /// Becomes `/docs`, unchangeable.
     pub docs: Option<PathBuf>,
     /// Seen at their own path, unchangeable (a Python environment).
@@ -101,11 +101,9 @@ impl AttemptSandbox {
                 chown(&path, Some(id), Some(id)).map_err(at(&path))?;
             }
         }
-        for entry in fs::read_dir(&spec.tests).map_err(at(&spec.tests))? {
-            let path = entry.map_err(at(&spec.tests))?.path();
-            if let (true, Some(name)) = (path.is_file(), path.file_name()) {
-                fs::copy(&path, root.join("tests").join(name)).map_err(at(&path))?;
-            }
+        for (name, bytes) in &spec.tests {
+            let path = root.join("tests").join(name);
+            fs::write(&path, bytes).map_err(at(&path))?;
         }
         let app = Folder::open(&root.join("app"), identity.owner())?;
         Ok(AttemptSandbox {

@@ -53,14 +53,11 @@ struct Attempt {
 
 fn attempt(isolation: Isolation, limits: Limits) -> Attempt {
     let folder = tempfile::tempdir().unwrap();
-    let tests = folder.path().join("tests-source");
-    fs::create_dir(&tests).unwrap();
-    fs::write(tests.join("test.sh"), "echo the test script\n").unwrap();
     let sandbox = AttemptSandbox::create(AttemptSpec {
         state: folder.path().join("state"),
         isolation,
         limits,
-        tests,
+        tests: vec![("test.sh".into(), b"echo the test script\n".to_vec())],
         docs: None,
         read_only: vec![],
         env: vec![],
@@ -627,7 +624,7 @@ fn the_driver_of_the_test_above() {
         state: state.into(),
         isolation,
         limits: Limits::attempt(),
-        tests: Path::new(state).to_owned(),
+        tests: vec![],
         docs: None,
         read_only: vec![],
         env: vec![],
