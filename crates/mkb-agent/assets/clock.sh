@@ -3,7 +3,8 @@
 
 mkb_clock() {
     local start budget now
-    read -r start budget 2>/dev/null <"${MKB_APP:-/app}/.started" || return
+    read -r start budget 2>/dev/null <"${MKB_APP:-/app}/.started"
+    [ -n "$budget" ] || return
     now=$(date +%s)
     local used=$(((now - start) / 60)) left=$(((budget - (now - start)) / 60))
     [ "$left" -ge 0 ] || left=0
