@@ -2,6 +2,12 @@
 //!
 //! - [`arena`]: a worker's device memory, shared between the driver, the worker and its device.
 //! - [`protocol`]: the frames in which a worker asks its device for modules and launches.
+//! - [`server`]: the process; [`engine`]: what it does with a worker's requests.
+//! - [`client`]: the driver's end; [`account`]: what it is told there.
 
+pub mod account;
 pub mod arena;
+pub mod client;
+pub mod engine;
 pub mod protocol;
+pub mod server;

@@ -61,6 +61,7 @@ impl Pipe {
 
 /// Accesses of device (global) or local memory, by warp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct SectorAccess {
     /// Warp instructions with at least one active lane.
     pub requests: u64,
@@ -72,6 +73,7 @@ pub struct SectorAccess {
 
 /// Accesses of shared memory, by warp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct SharedAccess {
     /// Warp instructions with at least one active lane.
     pub requests: u64,
@@ -83,6 +85,7 @@ pub struct SharedAccess {
 
 /// Atomic operations and reductions on one space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct AtomicAccess {
     /// Warp instructions with at least one active lane.
     pub requests: u64,
@@ -94,6 +97,7 @@ pub struct AtomicAccess {
 
 /// What one warp had to wait for, in order: the length of its dependent chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Chain {
     /// Rounds of global or local loads, or returning global atomics, each of which something later
     /// needed: loads issued together before the first use of any of them are one round.
@@ -109,6 +113,7 @@ pub struct Chain {
 /// Counts of one launch. Sums over all warps unless said otherwise; the same for any number of host
 /// threads.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Counts {
     /// CTAs of the grid.
     pub ctas: u64,

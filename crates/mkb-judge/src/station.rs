@@ -1,0 +1,300 @@
+//! A worker with what belongs to it: its process, arena, tape and virtual GPU.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use mkb_device::arena::{ARENA_BYTES, Arena, memory_file};
+use mkb_sandbox::{Isolation, Limits, Outcome, Process, SharedMemory, Stream, Submission, View};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::value::{Memory, Tensor, Value};
+use crate::worker::{Control, WorkerError};
+
+/// Bytes of a worker's output that are kept for a report.
+const TAIL: usize = 8 << 10;
+
+/// How workers are started.
+#[derive(Debug, Clone)]
+pub struct Runtime {
+    /// The environment's Python.
+    pub python: PathBuf,
+    /// Folders of modules, in order.
+    pub python_path: Vec<PathBuf>,
+    /// Further variables of the environment.
+    pub env: Vec<(String, String)>,
+    /// What a sandboxed worker must see, read-only, for Python to run.
+    pub read_only: Vec<PathBuf>,
+    /// How submissions are kept in.
+    pub isolation: Isolation,
+}
+
+/// Who a worker is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role<'a> {
+    /// Trusted: draws inputs, runs the reference and its anchor.
+    Reference,
+    /// Sandboxed: runs the kernel file.
+    Submission {
+        /// The task's DSL.
+        dsl: &'a str,
+        /// The kernel file; the worker sees it as `/app/kernel.py`.
+        kernel: &'a Path,
+    },
+    /// Trusted: plays tapes.
+    Replay,
+}
+
+impl Role<'_> {
+    fn name(self) -> &'static str {
+        match self {
+            Role::Reference => "reference",
+            Role::Submission { .. } => "submission",
+            Role::Replay => "replay",
+        }
+    }
+}
+
+/// Where a sandboxed worker sees the kernel file.
+pub const KERNEL_INSIDE: &str = "/app/kernel.py";
+
+/// Why a station could not be opened or used: never the submission's fault.
+#[derive(Debug, thiserror::Error)]
+pub enum StationError {
+    /// The process did not start.
+    #[error("cannot start the {role} worker: {source}")]
+    Start {
+        /// Which.
+        role: &'static str,
+        /// Why.
+        source: mkb_sandbox::Error,
+    },
+    /// The system refused a resource.
+    #[error("cannot make the {what} of the {role} worker: {source}")]
+    Resource {
+        /// What.
+        what: &'static str,
+        /// Whose.
+        role: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// A tensor lies outside the arena, or has no address.
+    #[error("a {0} tensor that a worker placed does not lie in its arena")]
+    Outside(&'static str),
+    /// The virtual GPU's process failed.
+    #[error("virtual GPU: {0}")]
+    Device(String),
+}
+
+/// A stretch of a tape: offset and length in bytes.
+pub type Segment = (u64, u64);
+
+/// A worker, started and connected.
+#[derive(Debug)]
+pub struct Station {
+    role: &'static str,
+    control: Control,
+    process: Process,
+    /// Its device memory.
+    pub arena: Arena,
+    /// What it records: a reference's and a submission's tape, a replay's account.
+    record: File,
+    /// What a replay plays.
+    played: Option<File>,
+    /// Its virtual GPU.
+    pub device: Option<mkb_device::client::DeviceProcess>,
+}
+
+#[derive(Deserialize)]
+struct Placed {
+    inputs: Vec<Value>,
+}
+
+impl Station {
+    /// Starts a worker. The first request waits until Python is up.
+    ///
+    /// # Errors
+    /// Where the system refuses memory, a socket or the process.
+    pub fn open(runtime: &Runtime, role: Role, device: Option<mkb_device::client::DeviceOptions>) -> Result<Self, StationError> {
+        let name = role.name();
+        let resource = |what| move |source| StationError::Resource { what, role: name, source };
+        let arena = Arena::create(ARENA_BYTES).map_err(resource("arena"))?;
+        let record = memory_file("mkb-tape").map_err(resource("tape"))?;
+        let played = match role {
+            Role::Replay => Some(memory_file("mkb-played").map_err(resource("tape"))?),
+            _ => None,
+        };
+        let (ours, theirs) = UnixStream::pair().map_err(resource("control socket"))?;
+        let (device, device_socket) = match device {
+            Some(options) => {
+                let (process, socket) = mkb_device::client::DeviceProcess::spawn(&options, arena.fd()).map_err(|e| StationError::Device(e.to_string()))?;
+                (Some(process), Some(socket))
+            }
+            None => (None, None),
+        };
+
+        let clone = |file: &dyn AsFd| file.as_fd().try_clone_to_owned();
+        let mut start = Submission::new([runtime.python.display().to_string(), "-m".to_owned(), "mkb_worker".to_owned(), name.to_owned()]);
+        let mut pass = |option: &str, fd: OwnedFd| {
+            let number = start.pass(fd);
+            start.argv.extend([option.to_owned(), number.to_string()]);
+        };
+        pass("--control-fd", theirs.into());
+        pass("--arena-fd", clone(&arena.fd()).map_err(resource("arena"))?);
+        if let Some(socket) = device_socket {
+            pass("--device-fd", socket);
+        }
+        match &played {
+            Some(played) => {
+                pass("--tape-fd", clone(played).map_err(resource("tape"))?);
+                pass("--account-fd", clone(&record).map_err(resource("tape"))?);
+            }
+            None => pass("--tape-fd", clone(&record).map_err(resource("tape"))?),
+        }
+        let path: Vec<_> = runtime.python_path.iter().map(|p| p.display().to_string()).collect();
+        start.env = runtime.env.clone();
+        start.env.push(("PYTHONPATH".to_owned(), path.join(":")));
+        start.shared.push(SharedMemory { file: clone(&arena.fd()).map_err(resource("arena"))?, max_bytes: ARENA_BYTES });
+        start.stdout = Stream::Tail(TAIL);
+        start.stderr = Stream::Tail(TAIL);
+        match role {
+            Role::Submission { dsl, kernel } => {
+                start.isolation = runtime.isolation;
+                start.argv.extend(["--dsl".to_owned(), dsl.to_owned()]);
+                start.view = View {
+                    read_only: runtime.read_only.clone(),
+                    read_only_at: vec![(kernel.to_owned(), KERNEL_INSIDE.into())],
+                    writable_at: vec![],
+                };
+            }
+            Role::Reference | Role::Replay => {
+                start.isolation = Isolation::None;
+                start.limits = Limits { memory_bytes: u64::MAX / 2, cpu_time: None, file_bytes: u64::MAX / 2, ..Limits::submission() };
+            }
+        }
+        let process = start.spawn().map_err(|source| StationError::Start { role: name, source })?;
+        Ok(Self { role: name, control: Control::new(ours), process, arena, record, played, device })
+    }
+
+    /// Asks the worker; see [`Control::request`].
+    ///
+    /// # Errors
+    /// As [`Control::request`].
+    pub fn request<T: serde::de::DeserializeOwned>(&mut self, request: serde_json::Value, limit: Duration, cancelled: &dyn Fn() -> bool) -> Result<T, WorkerError> {
+        self.control.request(&request, limit, cancelled)
+    }
+
+    /// Copies tensors of another station into fresh memory of this one; answers where they lie.
+    ///
+    /// # Errors
+    /// The worker's, or that an address is outside (the second kind is never the submission's fault
+    /// unless the worker is a submission's).
+    pub fn place(&mut self, inputs: &[Value], from: &Arena, limit: Duration, cancelled: &dyn Fn() -> bool) -> Result<Result<Vec<Value>, StationError>, WorkerError> {
+        let request = json!({"op": "place", "inputs": inputs.iter().map(without_addresses).collect::<Vec<_>>()});
+        let placed: Placed = self.control.request(&request, limit, cancelled)?;
+        let mut ours = Vec::new();
+        let mut theirs = Vec::new();
+        inputs.iter().for_each(|v| tensors(v, &mut theirs));
+        placed.inputs.iter().for_each(|v| tensors(v, &mut ours));
+        let outside = || StationError::Outside(self.role);
+        let copied = (|| {
+            if ours.len() != theirs.len() {
+                return Err(outside());
+            }
+            for (to, source) in ours.iter().zip(&theirs) {
+                let span = source.span().ok_or_else(outside)?;
+                if span == 0 {
+                    continue;
+                }
+                let (Some(to), Some(source)) = (to.address, source.address) else { return Err(outside()) };
+                let bytes = from.bytes(source, span).ok_or_else(outside)?;
+                self.arena.write(to, bytes).ok_or_else(outside)?;
+            }
+            Ok(())
+        })();
+        Ok(copied.map(|()| placed.inputs))
+    }
+
+    /// Bytes of its record.
+    ///
+    /// # Errors
+    /// Where the stretch is not all there.
+    pub fn recorded(&self, (offset, length): Segment) -> io::Result<Vec<u8>> {
+        let end = offset.checked_add(length).ok_or(io::ErrorKind::InvalidInput)?;
+        if end > self.record.metadata()?.len() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let mut bytes = vec![0; usize::try_from(length).map_err(io::Error::other)?];
+        self.record.read_exact_at(&mut bytes, offset)?;
+        Ok(bytes)
+    }
+
+    /// Appends to what a replay plays; answers where.
+    ///
+    /// # Errors
+    /// Where the file cannot be written, or this is no replay.
+    pub fn to_play(&self, bytes: &[u8]) -> io::Result<Segment> {
+        let file = self.played.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+        let offset = file.metadata()?.len();
+        file.write_all_at(bytes, offset)?;
+        Ok((offset, bytes.len() as u64))
+    }
+
+    /// How the process ended, waiting a moment for one that is about to.
+    pub fn ended(&self) -> Option<Outcome> {
+        self.process.wait_for(Duration::from_millis(500))
+    }
+
+    /// The end of its standard error and output.
+    pub fn tails(&self) -> (String, String) {
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        (text(self.process.stderr_tail()), text(self.process.stdout_tail()))
+    }
+
+    /// Freezes it: nothing of it runs until it is dropped.
+    pub fn freeze(&self) {
+        // One that has ended cannot be frozen, and need not be.
+        let _ = self.process.freeze();
+    }
+}
+
+impl Memory for Station {
+    fn bytes(&self, address: u64, len: usize) -> Option<&[u8]> {
+        self.arena.bytes(address, len)
+    }
+}
+
+impl Drop for Station {
+    fn drop(&mut self) {
+        self.process.kill();
+    }
+}
+
+/// The tensors of a value, in order.
+pub fn tensors<'v>(value: &'v Value, out: &mut Vec<&'v Tensor>) {
+    match value {
+        Value::Tensor(tensor) => out.push(tensor),
+        Value::List { items } | Value::Tuple { items } => items.iter().for_each(|v| tensors(v, out)),
+        Value::Dict { items } => items.iter().for_each(|(k, v)| {
+            tensors(k, out);
+            tensors(v, out);
+        }),
+        _ => {}
+    }
+}
+
+fn without_addresses(value: &Value) -> Value {
+    match value {
+        Value::Tensor(tensor) => Value::Tensor(Tensor { address: None, ..tensor.clone() }),
+        Value::List { items } => Value::List { items: items.iter().map(without_addresses).collect() },
+        Value::Tuple { items } => Value::Tuple { items: items.iter().map(without_addresses).collect() },
+        Value::Dict { items } => Value::Dict { items: items.iter().map(|(k, v)| (without_addresses(k), without_addresses(v))).collect() },
+        other => other.clone(),
+    }
+}
