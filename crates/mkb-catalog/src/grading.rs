@@ -200,7 +200,8 @@ impl Cancel {
 
     /// Whether someone has asked to stop.
     pub fn is_cancelled(&self) -> bool {
-        self.0.asked.load(Ordering::SeqCst) || self.0.whole.as_ref().is_some_and(Cancel::is_cancelled)
+        self.0.asked.load(Ordering::SeqCst)
+            || self.0.whole.as_ref().is_some_and(Cancel::is_cancelled)
     }
 }
 

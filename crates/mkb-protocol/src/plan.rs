@@ -194,7 +194,9 @@ fn is_incomplete_here(
         return Ok(false);
     }
     let provenance = store.provenance(trial)?.unwrap_or_default();
-    let then = provenance.pointer("/versions/vgpu").and_then(|v| v.as_str());
+    let then = provenance
+        .pointer("/versions/vgpu")
+        .and_then(|v| v.as_str());
     let now = now.versions.get("vgpu").map(String::as_str);
     Ok(then.is_some() && then == now)
 }

@@ -69,8 +69,16 @@ impl Selection {
     /// # Errors
     /// Where there are none.
     pub fn problems<'a>(&self, catalog: &'a Catalog) -> Result<Vec<&'a Problem>, SelectionError> {
-        let known: BTreeSet<&str> = catalog.problems().iter().map(|p| p.family.as_str()).collect();
-        if let Some(name) = self.families.iter().find(|name| !known.contains(name.as_str())) {
+        let known: BTreeSet<&str> = catalog
+            .problems()
+            .iter()
+            .map(|p| p.family.as_str())
+            .collect();
+        if let Some(name) = self
+            .families
+            .iter()
+            .find(|name| !known.contains(name.as_str()))
+        {
             return Err(SelectionError::UnknownFamily {
                 name: name.clone(),
                 known: known.into_iter().collect::<Vec<_>>().join(", "),

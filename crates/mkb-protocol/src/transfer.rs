@@ -75,8 +75,7 @@ impl Transfer<'_> {
                 ..
             }
         );
-        let (true, Some(source), Some(kept)) =
-            (is_skill, trial.source(), store.attachment(trial)?)
+        let (true, Some(source), Some(kept)) = (is_skill, trial.source(), store.attachment(trial)?)
         else {
             return Ok(false);
         };

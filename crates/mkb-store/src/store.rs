@@ -135,7 +135,11 @@ impl Store {
             control => control.to_string(),
         };
         let name = format!("r{}_{name}.md", trial.replicate);
-        Some(self.problem_folder(&trial.problem).join("skills").join(name))
+        Some(
+            self.problem_folder(&trial.problem)
+                .join("skills")
+                .join(name),
+        )
     }
 
     /// The bytes of the attachment that a trial was given; `None` where there is none.

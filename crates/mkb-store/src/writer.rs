@@ -281,7 +281,7 @@ impl TrialWriter<'_> {
             atomic::write(&folder.join("report.txt"), verdict.report.as_bytes())?;
             atomic::write_json(&folder.join(VERDICT), &to_value(verdict))?;
         }
-        write_evidence(&folder, evidence)?;
+        write_named(&folder, evidence)?;
         Ok(number)
     }
 
@@ -303,6 +303,19 @@ impl TrialWriter<'_> {
         Ok(())
     }
 
+    /// Keeps files of the agent's own, by name, below `agent/`.
+    ///
+    /// # Errors
+    /// Where the system refuses.
+    pub fn write_logs(&self, logs: &[(String, Vec<u8>)]) -> Result<(), StoreError> {
+        if logs.is_empty() {
+            return Ok(());
+        }
+        let folder = self.folder.join("agent");
+        fs::create_dir_all(&folder).map_err(StoreError::io(&folder))?;
+        write_named(&folder, logs)
+    }
+
     /// Writes the final verdict, with its texts cut to what the formats keep, and the evidence
     /// beside it.
     ///
@@ -316,7 +329,7 @@ impl TrialWriter<'_> {
         let folder = self.folder.join("final");
         if !evidence.is_empty() {
             fs::create_dir_all(&folder).map_err(StoreError::io(&folder))?;
-            write_evidence(&folder, evidence)?;
+            write_named(&folder, evidence)?;
         }
         let trimmed = verdict.clone().trimmed();
         atomic::write_json(&self.folder.join(VERDICT), &to_value(&trimmed))
@@ -355,9 +368,9 @@ pub fn timestamp() -> String {
     Zoned::now().strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
 }
 
-fn write_evidence(folder: &Path, evidence: &[(String, Vec<u8>)]) -> Result<(), StoreError> {
-    for (name, bytes) in evidence {
-        // Names come from our own judge; a path would be its mistake.
+fn write_named(folder: &Path, files: &[(String, Vec<u8>)]) -> Result<(), StoreError> {
+    for (name, bytes) in files {
+        // Names come from our own judge and agents; a path would be their mistake.
         let name = Path::new(name).file_name().unwrap_or_default();
         atomic::write(&folder.join(name), bytes)?;
     }
