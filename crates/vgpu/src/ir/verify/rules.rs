@@ -173,7 +173,8 @@ pub(super) fn conversion(
     if mods.ftz && to != F32 && from != F32 {
         return Err("`ftz` belongs to conversions from or to f32");
     }
-    if mods.relu && !(matches!(to, F16 | BF16 | TF32 | F16x2 | BF16x2) && !integer(from)) {
+    let clampable = matches!(to, F16 | BF16 | TF32 | F16x2 | BF16x2) && !integer(from);
+    if mods.relu && !clampable {
         return Err("`relu` belongs to conversions to f16, bf16 and tf32");
     }
     if mods.sat && !(integer(to) || matches!(to, F16 | F32 | F64)) {
