@@ -81,7 +81,8 @@ fn solos_stand_before_the_skills_that_need_them() {
                 seen.insert(trial.clone());
             }
             Event::Started { trial, .. } if trial.ends_with("_skill") => {
-                let dsl = trial.split(['_', '2']).nth(2).expect("a source");
+                let arm = trial.splitn(3, '_').nth(2).expect("an arm");
+                let dsl = arm.split('2').next().expect("a source");
                 let source = format!("{}_solo_{dsl}", &trial[..6]);
                 assert!(
                     seen.contains(&source),
@@ -153,21 +154,21 @@ fn a_trial_that_fails_fails_alone_and_its_skill_waits_for_the_next_run() {
 }
 
 #[test]
-fn of_three_hundred_trials_only_the_three_without_a_record_run_again() {
+fn of_many_trials_only_the_three_without_a_record_run_again() {
     let world = World::new(&["moe/44_a"]);
     let broken = [
         "p44_r7_solo_tirx",
-        "p44_r60_solo_cutedsl",
-        "p44_r149_solo_tirx",
+        "p44_r10_solo_cutedsl",
+        "p44_r20_solo_tirx",
     ];
     let fails = |name: &str, _: usize| match broken.contains(&name) {
         true => panic!("the driver's own fault"),
         false => Ok(leaves("2.0")),
     };
     let agent = Scripted::new(&fails);
-    let (summary, events) = world.run(&selection("*_solo_*", 150), &agent);
+    let (summary, events) = world.run(&selection("*_solo_*", 20), &agent);
     let summary = summary.expect("converged");
-    assert_eq!((summary.recorded, summary.left), (297, 3));
+    assert_eq!((summary.recorded, summary.left), (37, 3));
     assert!(
         left(&events)
             .iter()
@@ -175,7 +176,7 @@ fn of_three_hundred_trials_only_the_three_without_a_record_run_again() {
     );
     let agent = Scripted::new(&|_, _| Ok(leaves("2.0")));
     world
-        .run(&selection("*_solo_*", 150), &agent)
+        .run(&selection("*_solo_*", 20), &agent)
         .0
         .expect("converged");
     let mut calls = agent.calls();

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -36,7 +36,10 @@ pub fn catalog(root: &Path, problems: &[&str]) -> Catalog {
     for problem in problems {
         let path = root.join(format!("{problem}.py"));
         fs::create_dir_all(path.parent().expect("a family")).expect("mkdir");
-        fs::write(path, SOURCE).expect("written");
+        // Another process may read it meanwhile.
+        if !path.exists() {
+            fs::write(path, SOURCE).expect("written");
+        }
     }
     Catalog::discover(root, DslSet::builtin()).expect("a catalog")
 }
@@ -82,11 +85,11 @@ pub fn selection(trials: &str, replicates: u32) -> Selection {
 }
 
 /// What the agent does on each call: by the trial's coordinate and which call it is for it.
-pub type Script = dyn Fn(&str, usize) -> Result<AttemptOutcome, AttemptFailure> + Sync;
+pub type Script<'a> = dyn Fn(&str, usize) -> Result<AttemptOutcome, AttemptFailure> + Sync + 'a;
 
 /// An agent that does as its script says, counts its calls, and submits once.
 pub struct Scripted<'a> {
-    pub script: &'a Script,
+    pub script: &'a Script<'a>,
     pub calls: Mutex<Vec<String>>,
     pub attachments: Mutex<BTreeMap<String, String>>,
     pub in_flight: AtomicUsize,
@@ -95,7 +98,7 @@ pub struct Scripted<'a> {
 }
 
 impl<'a> Scripted<'a> {
-    pub fn new(script: &'a Script) -> Self {
+    pub fn new(script: &'a Script<'a>) -> Self {
         Self {
             script,
             calls: Mutex::default(),
@@ -211,7 +214,9 @@ impl Grader for BySpeedup {
 
 /// A world with a store, to run in again and again.
 pub struct World {
-    pub folder: tempfile::TempDir,
+    /// Where it lies; kept for as long as the world where it is a temporary one.
+    pub folder: PathBuf,
+    pub temporary: Option<tempfile::TempDir>,
     pub catalog: Catalog,
     pub tasks: BTreeMap<TaskId, FileTree>,
     pub versions: BTreeMap<String, String>,
@@ -226,20 +231,36 @@ pub static WAITED_SEC: AtomicUsize = AtomicUsize::new(0);
 impl World {
     pub fn new(problems: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let catalog = catalog(&folder.path().join("problems"), problems);
         Self {
+            versions: BTreeMap::from([("vgpu".to_owned(), "1".to_owned())]),
+            ..Self::in_folder(folder.path(), problems)
+        }
+        .keeping(folder)
+    }
+
+    pub fn in_folder(folder: &Path, problems: &[&str]) -> Self {
+        let catalog = catalog(&folder.join("problems"), problems);
+        Self {
+            folder: folder.to_owned(),
+            temporary: None,
             tasks: tasks(&catalog),
             catalog,
-            versions: BTreeMap::from([("vgpu".to_owned(), "1".to_owned())]),
+            versions: BTreeMap::new(),
             concurrent: 4,
             rerun_stale: false,
             cancel: Cancel::new(),
-            folder,
+        }
+    }
+
+    fn keeping(self, temporary: tempfile::TempDir) -> Self {
+        Self {
+            temporary: Some(temporary),
+            ..self
         }
     }
 
     pub fn store(&self) -> StoreWriter {
-        let results = self.folder.path().join("results");
+        let results = self.folder.join("results");
         StoreWriter::open(&results, identity(), &self.versions)
             .expect("a store")
             .0
@@ -250,9 +271,21 @@ impl World {
         selection: &Selection,
         attempter: &dyn Attempter,
     ) -> (Result<Summary, RunError>, Vec<Event>) {
-        let store = self.store();
         let mut events = Vec::new();
-        let summary = Run {
+        let summary = self.run_telling(selection, attempter, &mut |event| {
+            events.push(event.clone());
+        });
+        (summary, events)
+    }
+
+    pub fn run_telling(
+        &self,
+        selection: &Selection,
+        attempter: &dyn Attempter,
+        listener: &mut dyn FnMut(&Event),
+    ) -> Result<Summary, RunError> {
+        let store = self.store();
+        Run {
             store: &store,
             catalog: &self.catalog,
             tasks: &self.tasks,
@@ -271,7 +304,6 @@ impl World {
             version: "mkb test",
             commit: "unavailable",
         }
-        .converge(&mut |event| events.push(event.clone()));
-        (summary, events)
+        .converge(listener)
     }
 }
