@@ -181,13 +181,8 @@ def ceil_div_leaf(a: Any, b: Any) -> Any:
             return -(-a // b)
         if isinstance(a, Dynamic) and b > 0 and a.divisibility % b == 0:
             return a // b
-    if is_static_int(a):
-        if a == 0:
-            return 0
-        if a == 1:
-            return 1
-    if a is b:
-        return 1
+    if is_int(a, 0):
+        return 0
     return (add(a, sub(b, 1))) // b
 
 

@@ -55,7 +55,7 @@ def _by_tiler(function: str, layout: Layout, tiler: Any, f: Any) -> Layout:
         parts += [layout[i] for i in range(len(tiler), len(modes))]
         return Layout(tuple(p.shape for p in parts), tuple(p.stride for p in parts))
     if is_static_int(tiler) or isinstance(tiler, Dynamic):
-        return f(layout, Layout(tiler, 1))
+        return f(layout, make_layout(tiler))
     raise TypeError(f"{function}: a tiler holds layouts and ints, got {type(tiler).__name__}")
 
 
@@ -99,8 +99,8 @@ def _divide(layout: Layout, tiler: Layout) -> Layout:
 def logical_divide(target: Any, tiler: Any) -> Any:
     """``target`` as ``(tile, rest)``: the elements that ``tiler`` points to, and its repetitions.
 
-    A tuple as tiler splits mode by mode; in it an int ``n`` stands for ``n:1``, and ``None`` leaves
-    a mode as it is.
+    A tuple as tiler splits mode by mode; in it an int ``n`` stands for ``n:1`` (1 for ``1:0``), and
+    ``None`` leaves a mode as it is.
 
     :raises ValueError: if the tiler has too many modes or does not fit.
     """
@@ -294,11 +294,10 @@ def local_tile(input: Any, tiler: Any, coord: Any, proj: Any = None) -> Any:
     tiler = _projected(as_tuple(tiler), proj)
     coord = _projected(as_tuple(coord), proj)
     divided = zipped_divide(input, tiler)
-    tile_modes = divided.shape[0]
+    tile_modes, rest = divided.shape
     keep = (None,) * len(tile_modes) if isinstance(tile_modes, tuple) else None
-    rest = divided.shape[1]
-    if isinstance(coord, tuple) and isinstance(rest, tuple) and len(coord) < len(rest):
-        coord = coord + (None,) * (len(rest) - len(coord))
+    if isinstance(rest, tuple) and len(rest) > 1:
+        coord = append(wrap(coord), None, up_to_rank=len(rest))
     return slice_(divided, (keep, coord))
 
 
