@@ -9,9 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use mkb_agent::Left;
 use mkb_catalog::fingerprint::FileTree;
-use mkb_catalog::glob::Globs;
+use mkb_catalog::glob::Glob;
 use mkb_catalog::{
     Budget, Cancel, Catalog, DslSet, GradeFailure, Graded, Grader, ProblemName, Purpose, Rewards,
     Setting, TaskId, Trial, Verdict,
@@ -79,7 +78,7 @@ pub fn transfer() -> Transfer<'static> {
 
 pub fn selection(trials: &str, replicates: u32) -> Selection {
     Selection {
-        trials: Globs::new([trials]),
+        trials: Glob::new(trials),
         replicates,
         ..Selection::default()
     }
@@ -132,7 +131,7 @@ impl Attempter for Scripted<'_> {
         std::thread::sleep(self.takes);
         let outcome = (self.script)(&name, call);
         if let Ok(AttemptOutcome {
-            kernel: Left::File(kernel),
+            kernel: Some(kernel),
             ..
         }) = &outcome
         {
@@ -149,9 +148,11 @@ impl Attempter for Scripted<'_> {
                     wall_sec: Some(0.1),
                     eval_sec: Some(0.1),
                 };
-                request
-                    .submissions
-                    .keep(&entry, Some(kernel), Some(&verdict), &evidence);
+                let kept =
+                    request
+                        .submissions
+                        .keep(&entry, Some(kernel), Some(&verdict), &evidence);
+                kept.expect("the store takes it");
             }
         }
         self.in_flight.fetch_sub(1, Ordering::SeqCst);
@@ -162,8 +163,8 @@ impl Attempter for Scripted<'_> {
 /// An attempt that leaves a kernel of that speedup and a skill that says so.
 pub fn leaves(speedup: &str) -> AttemptOutcome {
     AttemptOutcome {
-        kernel: Left::File(speedup.as_bytes().to_vec()),
-        skill: Left::File(format!("It ran at {speedup}x.\n").into_bytes()),
+        kernel: Some(speedup.as_bytes().to_vec()),
+        skill: Some(format!("It ran at {speedup}x.\n").into_bytes()),
         timed_out: false,
         usage: Some(Usage::without_model(1.5)),
         logs: Vec::new(),

@@ -1,0 +1,427 @@
+//! What the lowering knows about a kernel before it begins: places of registers, registers that may be
+//! read unset, whether CTAs depend on each other's order, what instructions cost.
+
+use super::code::SLOT;
+use super::operands::{Role, registers};
+use crate::device::Pipe;
+use crate::ir::{
+    AtomicOp, Block, FloatBinary, FloatUnary, Inst, IntBinary, IntUnary, Kernel, MadWidth,
+    MbarrierOp, NodeKind, Operand, Ordering, Reg, RegClass, Space, Type,
+};
+use std::collections::{BTreeSet, HashSet};
+
+/// Where a kernel's registers stand.
+pub(super) struct Places {
+    /// Offset in the register file, or index of the predicate, by register.
+    pub places: Vec<u32>,
+    /// Bytes of the register file.
+    pub bytes: u32,
+    /// Predicates, the two constant ones first.
+    pub predicates: u32,
+    /// 32-bit registers of a thread, estimated.
+    pub registers: u32,
+}
+
+/// Gives every register a place.
+pub(super) fn places(kernel: &Kernel) -> Places {
+    let mut places = Vec::with_capacity(kernel.regs.len());
+    let (mut bytes, mut predicates, mut registers) = (0, 2, 0);
+    for reg in &kernel.regs {
+        match reg.class {
+            RegClass::Pred => {
+                places.push(predicates);
+                predicates += 1;
+            }
+            RegClass::B32 => {
+                places.push(bytes);
+                bytes += SLOT;
+                registers += 1;
+            }
+            RegClass::B64 => {
+                places.push(bytes);
+                bytes += 2 * SLOT;
+                registers += 2;
+            }
+        }
+    }
+    Places {
+        places,
+        bytes,
+        predicates,
+        registers: (registers + 8).clamp(16, 255),
+    }
+}
+
+/// A set of registers; `None` stands for all of them (a place that is never reached).
+type Assigned = Option<Vec<u64>>;
+
+fn meet(a: Assigned, b: Assigned) -> Assigned {
+    match (a, b) {
+        (None, other) | (other, None) => other,
+        (Some(mut a), Some(b)) => {
+            a.iter_mut().zip(b).for_each(|(a, b)| *a &= b);
+            Some(a)
+        }
+    }
+}
+
+/// Registers that some path of a lane reads before it has written them.
+pub(super) fn maybe_unset(kernel: &Kernel) -> BTreeSet<Reg> {
+    let mut walk = Unset {
+        found: BTreeSet::new(),
+        leaving: Vec::new(),
+    };
+    let none = vec![0; kernel.regs.len().div_ceil(64)];
+    walk.block(&kernel.body, Some(none));
+    walk.found
+}
+
+struct Unset {
+    found: BTreeSet<Reg>,
+    /// For each open loop, what is assigned wherever it is left.
+    leaving: Vec<Assigned>,
+}
+
+impl Unset {
+    fn read(&mut self, assigned: &Assigned, reg: Reg) {
+        if let Some(assigned) = assigned
+            && assigned[reg.0 as usize / 64] >> (reg.0 % 64) & 1 == 0
+        {
+            self.found.insert(reg);
+        }
+    }
+
+    fn block(&mut self, block: &Block, mut assigned: Assigned) -> Assigned {
+        for node in block {
+            match &node.kind {
+                NodeKind::Inst { guard, inst } => {
+                    if let Some(guard) = guard {
+                        self.read(&assigned, guard.pred);
+                    }
+                    let mut written = Vec::new();
+                    registers(inst, &mut |reg, role| match role {
+                        Role::Read => self.read(&assigned, reg),
+                        Role::Write => written.push(reg),
+                    });
+                    if let (Some(assigned), None) = (&mut assigned, guard) {
+                        for reg in written {
+                            assigned[reg.0 as usize / 64] |= 1 << (reg.0 % 64);
+                        }
+                    }
+                }
+                NodeKind::If {
+                    cond,
+                    then,
+                    otherwise,
+                } => {
+                    self.read(&assigned, *cond);
+                    let one = self.block(then, assigned.clone());
+                    let other = self.block(otherwise, assigned);
+                    assigned = meet(one, other);
+                }
+                NodeKind::Loop { body } => {
+                    self.leaving.push(None);
+                    self.block(body, assigned);
+                    assigned = self.leaving.pop().expect("pushed above");
+                }
+                NodeKind::Break { guard } => {
+                    if let Some(guard) = guard {
+                        self.read(&assigned, guard.pred);
+                    }
+                    let leaving = self.leaving.pop().expect("verified");
+                    self.leaving.push(meet(leaving, assigned.clone()));
+                    if guard.is_none() {
+                        assigned = None;
+                    }
+                }
+                NodeKind::Continue { guard } | NodeKind::Return { guard } => match guard {
+                    Some(guard) => self.read(&assigned, guard.pred),
+                    None => assigned = None,
+                },
+            }
+        }
+        assigned
+    }
+}
+
+/// Whether CTAs may depend on each other's order through global memory, and by what: results of
+/// atomics, reductions that do not commute, accesses that order memory, and loops that end when a load
+/// says so.
+pub(super) fn ordered(kernel: &Kernel) -> Option<&'static str> {
+    ordered_block(&kernel.body, &mut Vec::new())
+}
+
+fn device_memory(space: Space) -> bool {
+    matches!(space, Space::Global | Space::Generic)
+}
+
+fn ordered_block<'k>(block: &'k Block, loops: &mut Vec<&'k Block>) -> Option<&'static str> {
+    for node in block {
+        let why = match &node.kind {
+            NodeKind::Inst { inst, .. } => ordered_inst(inst),
+            NodeKind::If {
+                then, otherwise, ..
+            } => ordered_block(then, loops).or_else(|| ordered_block(otherwise, loops)),
+            NodeKind::Loop { body } => {
+                loops.push(body);
+                let why = ordered_block(body, loops);
+                loops.pop();
+                why.or_else(|| waits_on_memory(body))
+            }
+            _ => None,
+        };
+        if why.is_some() {
+            return why;
+        }
+    }
+    None
+}
+
+fn ordered_inst(inst: &Inst) -> Option<&'static str> {
+    match inst {
+        Inst::Atomic { op, space, dst, .. } if device_memory(*space) => match (op, dst) {
+            (_, Some(_)) => Some("it uses the results of atomics on global memory"),
+            (AtomicOp::Exch | AtomicOp::Cas | AtomicOp::Inc | AtomicOp::Dec, None) => {
+                Some("it has reductions on global memory that do not commute")
+            }
+            _ => None,
+        },
+        Inst::Ld { space, order, .. } | Inst::St { space, order, .. }
+            if device_memory(*space) && *order != Ordering::Weak =>
+        {
+            Some("it has accesses of global memory that order others")
+        }
+        _ => None,
+    }
+}
+
+/// Whether a loop may wait for another CTA: it has no store or barrier that makes progress of its own
+/// and is left by what a load of global memory in it says.
+fn waits_on_memory(body: &Block) -> Option<&'static str> {
+    let mut flow = Flow::default();
+    flow.block(body);
+    // Follow the data until nothing new is found; the first round may see uses before definitions.
+    while flow.grew {
+        flow.grew = false;
+        flow.block(body);
+    }
+    flow.decides
+        .then_some("a loop of it ends by what it loads from global memory")
+}
+
+#[derive(Default)]
+struct Flow {
+    loaded: HashSet<Reg>,
+    grew: bool,
+    decides: bool,
+}
+
+impl Flow {
+    fn block(&mut self, block: &Block) {
+        for node in block {
+            match &node.kind {
+                NodeKind::Inst { guard, inst } => {
+                    let mut tainted = guard.is_some_and(|guard| self.loaded.contains(&guard.pred));
+                    let global = matches!(
+                        inst,
+                        Inst::Ld { space, cache, .. }
+                            if device_memory(*space) && *cache != crate::ir::CacheHint::NonCoherent
+                    );
+                    let mut written = Vec::new();
+                    registers(inst, &mut |reg, role| match role {
+                        Role::Read => tainted |= self.loaded.contains(&reg),
+                        Role::Write => written.push(reg),
+                    });
+                    if tainted || global {
+                        for reg in written {
+                            self.grew |= self.loaded.insert(reg);
+                        }
+                    }
+                }
+                NodeKind::If {
+                    cond,
+                    then,
+                    otherwise,
+                } => {
+                    if self.loaded.contains(cond) && (leaves(then) || leaves(otherwise)) {
+                        self.decides = true;
+                    }
+                    self.block(then);
+                    self.block(otherwise);
+                }
+                NodeKind::Loop { body } => self.block(body),
+                NodeKind::Break { guard } | NodeKind::Return { guard } => {
+                    self.decides |= guard.is_some_and(|guard| self.loaded.contains(&guard.pred));
+                }
+                NodeKind::Continue { .. } => {}
+            }
+        }
+    }
+}
+
+/// Whether a block leaves the loop that it is in.
+fn leaves(block: &Block) -> bool {
+    block.iter().any(|node| match &node.kind {
+        NodeKind::Break { .. } | NodeKind::Return { .. } => true,
+        NodeKind::If {
+            then, otherwise, ..
+        } => leaves(then) || leaves(otherwise),
+        _ => false,
+    })
+}
+
+/// Which memory an instruction's results come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    Global,
+    Shared,
+}
+
+/// Where an instruction's results are long in coming.
+pub(super) fn waits_for(inst: &Inst) -> Option<Source> {
+    match inst {
+        Inst::Ld { space, .. } | Inst::Atomic { space, .. } => match space {
+            Space::Global | Space::Generic | Space::Local => Some(Source::Global),
+            Space::Shared => Some(Source::Shared),
+            Space::Const | Space::Param => None,
+        },
+        Inst::Shfl { .. } | Inst::Redux { .. } | Inst::MatchAny { .. } | Inst::MatchAll { .. } => {
+            Some(Source::Shared)
+        }
+        Inst::Mbarrier {
+            op: MbarrierOp::Arrive { .. },
+            ..
+        } => Some(Source::Shared),
+        _ => None,
+    }
+}
+
+fn float_pipe(ty: Type) -> Pipe {
+    match ty {
+        Type::F64 => Pipe::Fp64,
+        Type::F16 | Type::BF16 | Type::F16x2 | Type::BF16x2 => Pipe::Fp16,
+        _ => Pipe::Fp32,
+    }
+}
+
+/// Instructions that one of the IR becomes on the device, by pipe: most are one; divisions, roots and
+/// other composed operations are the sequences that compilers are known to emit.
+pub(super) fn pipes(inst: &Inst) -> [(Pipe, u32); 2] {
+    let one = |pipe| [(pipe, 1), (pipe, 0)];
+    let many = |pipe, count| [(pipe, count), (pipe, 0)];
+    match inst {
+        Inst::IntBinary { op, ty, .. } => {
+            let wide = ty.bits() == 64;
+            match op {
+                IntBinary::Div | IntBinary::Rem => {
+                    let immediate = matches!(
+                        inst,
+                        Inst::IntBinary {
+                            b: Operand::Imm(_),
+                            ..
+                        }
+                    );
+                    match (immediate, wide) {
+                        (true, false) => many(Pipe::Int, 3),
+                        (true, true) => many(Pipe::Int, 12),
+                        (false, false) => [(Pipe::Int, 16), (Pipe::Special, 1)],
+                        (false, true) => [(Pipe::Int, 70), (Pipe::Special, 1)],
+                    }
+                }
+                IntBinary::MulLo | IntBinary::MulHi if wide => many(Pipe::Int, 4),
+                _ if wide => many(Pipe::Int, 2),
+                _ => one(Pipe::Int),
+            }
+        }
+        Inst::IntUnary { op, ty, .. } => match op {
+            IntUnary::Popc | IntUnary::Clz | IntUnary::Brev => {
+                many(Pipe::Special, ty.bits().div_ceil(32))
+            }
+            _ => many(Pipe::Int, ty.bits().div_ceil(32)),
+        },
+        Inst::Mad { width, ty, .. } => match (width, ty.bits()) {
+            (MadWidth::Wide, _) => one(Pipe::Int),
+            (_, 64) => many(Pipe::Int, 5),
+            _ => one(Pipe::Int),
+        },
+        Inst::FloatBinary { op, ty, .. } => match (op, ty) {
+            (FloatBinary::Div, Type::F32) => [(Pipe::Fp32, 8), (Pipe::Special, 1)],
+            (FloatBinary::Div, _) => [(Pipe::Fp64, 9), (Pipe::Special, 1)],
+            (FloatBinary::DivFull | FloatBinary::DivApprox, _) => {
+                [(Pipe::Fp32, 2), (Pipe::Special, 1)]
+            }
+            (_, Type::F32x2) => many(Pipe::Fp32, 2),
+            _ => one(float_pipe(*ty)),
+        },
+        Inst::FloatUnary { op, ty, .. } => match (op, ty) {
+            (FloatUnary::Neg | FloatUnary::Abs, _) => one(float_pipe(*ty)),
+            (FloatUnary::Rcp | FloatUnary::Sqrt, Type::F32) => {
+                [(Pipe::Fp32, 7), (Pipe::Special, 1)]
+            }
+            (FloatUnary::Rcp | FloatUnary::Sqrt, _) => [(Pipe::Fp64, 9), (Pipe::Special, 1)],
+            (FloatUnary::SqrtApprox, _) => [(Pipe::Special, 1), (Pipe::Fp32, 1)],
+            (_, Type::F16x2 | Type::BF16x2) => many(Pipe::Special, 2),
+            _ => one(Pipe::Special),
+        },
+        Inst::Fma { ty, .. } => match ty {
+            Type::F32x2 => many(Pipe::Fp32, 2),
+            _ => one(float_pipe(*ty)),
+        },
+        Inst::Testp { ty, .. } => one(float_pipe(*ty)),
+        Inst::Setp { ty, .. } => {
+            if ty.is_integer() {
+                many(Pipe::Int, ty.bits().div_ceil(32))
+            } else {
+                one(float_pipe(*ty))
+            }
+        }
+        Inst::Cvt { to, from, .. } => {
+            let moves = to.is_integer() && from.is_integer();
+            one(if moves { Pipe::Int } else { Pipe::Convert })
+        }
+        Inst::CvtPack { .. } => one(Pipe::Convert),
+        Inst::PredBinary { .. } | Inst::PredNot { .. } => one(Pipe::Control),
+        Inst::Ld { .. }
+        | Inst::St { .. }
+        | Inst::Atomic { .. }
+        | Inst::Prefetch { .. }
+        | Inst::CpAsync { .. } => one(Pipe::Memory),
+        Inst::Mbarrier { .. } => one(Pipe::Memory),
+        Inst::Shfl { .. }
+        | Inst::Vote { .. }
+        | Inst::Ballot { .. }
+        | Inst::MatchAny { .. }
+        | Inst::MatchAll { .. }
+        | Inst::Redux { .. }
+        | Inst::Elect { .. }
+        | Inst::ActiveMask { .. } => one(Pipe::Warp),
+        Inst::WarpSync { .. }
+        | Inst::BarrierSync { .. }
+        | Inst::BarrierArrive { .. }
+        | Inst::BarrierReduce { .. }
+        | Inst::CpAsyncCommit
+        | Inst::CpAsyncWaitGroup { .. }
+        | Inst::CpAsyncWaitAll
+        | Inst::Fence { .. }
+        | Inst::Nanosleep { .. } => one(Pipe::Sync),
+        Inst::Trap | Inst::Assert { .. } | Inst::Unmodelled { .. } => one(Pipe::Control),
+        Inst::Printf { args, .. } => many(Pipe::Memory, 4 + args.len() as u32),
+        Inst::Dp2a { .. }
+        | Inst::Dp4a { .. }
+        | Inst::Mov { .. }
+        | Inst::ReadSpecial { .. }
+        | Inst::Selp { .. }
+        | Inst::Lop3 { .. }
+        | Inst::Prmt { .. }
+        | Inst::FunnelShift { .. }
+        | Inst::Sad { .. }
+        | Inst::Bfe { .. }
+        | Inst::Bfi { .. }
+        | Inst::Carry { .. }
+        | Inst::CvtaToGeneric { .. }
+        | Inst::CvtaFromGeneric { .. }
+        | Inst::IsSpace { .. } => one(Pipe::Int),
+        // Register pairs are two registers side by side.
+        Inst::Pack { .. } | Inst::Unpack { .. } => [(Pipe::Int, 0), (Pipe::Int, 0)],
+    }
+}
