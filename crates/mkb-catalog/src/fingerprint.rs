@@ -26,6 +26,11 @@ impl FileTree {
         self.files.insert(parts, bytes.into());
     }
 
+    /// Whether there is no file.
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
     /// The files in order, with `/` between path components.
     pub fn iter(&self) -> impl Iterator<Item = (String, &[u8])> {
         self.files

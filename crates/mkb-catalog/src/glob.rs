@@ -93,6 +93,40 @@ impl Glob {
     }
 }
 
+/// Some patterns, any of which may match; none at all match everything.
+#[derive(Clone, Debug, Default)]
+pub struct Globs(Vec<Glob>);
+
+impl Globs {
+    /// Compiles patterns.
+    pub fn new<T: AsRef<str>>(patterns: impl IntoIterator<Item = T>) -> Self {
+        let patterns = patterns.into_iter();
+        Self(
+            patterns
+                .map(|pattern| Glob::new(pattern.as_ref()))
+                .collect(),
+        )
+    }
+
+    /// Whether the whole of `name` matches one of them.
+    pub fn matches(&self, name: &str) -> bool {
+        self.0.is_empty() || self.0.iter().any(|glob| glob.matches(name))
+    }
+
+    /// The patterns as they were written, with spaces between them; `*` where there are none.
+    pub fn to_text(&self) -> String {
+        match self.0.len() {
+            0 => "*".to_owned(),
+            _ => self
+                .0
+                .iter()
+                .map(Glob::as_str)
+                .collect::<Vec<_>>()
+                .join(" "),
+        }
+    }
+}
+
 impl Part {
     fn fits(&self, c: char) -> bool {
         match self {
@@ -158,6 +192,15 @@ mod tests {
                 "{pattern:?} on {name:?}"
             );
         }
+    }
+
+    #[test]
+    fn of_several_patterns_one_is_enough_and_none_match_all() {
+        let globs = Globs::new(["28_*", "72_*"]);
+        assert!(globs.matches("28_a") && globs.matches("72_b") && !globs.matches("01_c"));
+        assert_eq!(globs.to_text(), "28_* 72_*");
+        assert!(Globs::default().matches("anything"));
+        assert_eq!(Globs::default().to_text(), "*");
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! - [`glob`]: shell patterns over names, as Python's `fnmatch` reads them.
 //! - [`setting`]: device, clock, workload and budget, the conditions that results depend on.
 //! - [`fingerprint`]: a folder of files in memory and its digest.
+//! - [`task`]: the folder that an attempt is given, rendered.
 //! - [`skill`]: the attachment that carries one attempt's skill to another.
 //! - [`grading`]: what a judge gives back, and the trait through which it is asked.
 //!
@@ -21,6 +22,7 @@ pub mod name;
 pub mod problem;
 pub mod setting;
 pub mod skill;
+pub mod task;
 pub mod trial;
 
 pub use catalog::{Catalog, CatalogError};
@@ -29,4 +31,5 @@ pub use grading::{Cancel, GradeFailure, Graded, Grader, Purpose, Rewards, Verdic
 pub use name::{Family, ProblemName};
 pub use problem::Problem;
 pub use setting::{Budget, Clock, Setting, Workload};
+pub use task::{TaskSettings, render};
 pub use trial::{Coordinate, TaskId, Trial};

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use mkb_agent::Left;
 use mkb_catalog::fingerprint::FileTree;
 use mkb_catalog::{Budget, Cancel, GradeFailure, Grader, TaskId, Trial, Verdict};
-use mkb_store::{StoreError, SubmissionEntry, Usage};
+use mkb_store::{SubmissionEntry, Usage};
 
 /// Who attempts tasks: an agent in a sandbox, seen from outside. Called from several threads.
 pub trait Attempter: Sync {
@@ -39,7 +40,7 @@ pub struct AttemptRequest<'a> {
     /// For an agent that draws: the same for a trial each time, another for each trial.
     pub seed: u64,
     /// Grades its submissions.
-    pub grader: &'a dyn Grader,
+    pub grader: Arc<dyn Grader>,
     /// Told of each submission as it is answered.
     pub submissions: &'a dyn Submissions,
     /// Set when the attempt should end at once.
@@ -49,26 +50,24 @@ pub struct AttemptRequest<'a> {
 /// Keeps an attempt's submissions.
 pub trait Submissions: Sync {
     /// Keeps one: its line in the log, and where the kernel could be read, the kernel with its
-    /// verdict and evidence.
-    ///
-    /// # Errors
-    /// Where the store refuses; the attempt should end, for what follows could not be kept.
+    /// verdict and evidence. Where the store refuses, the protocol hears of it and cancels the
+    /// attempt: what follows could not be kept.
     fn keep(
         &self,
         entry: &SubmissionEntry,
         kernel: Option<&[u8]>,
         verdict: Option<&Verdict>,
         evidence: &[(String, Vec<u8>)],
-    ) -> Result<(), StoreError>;
+    );
 }
 
 /// What an attempt left.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct AttemptOutcome {
-    /// The bytes of `/app/kernel.py`, if it is there.
-    pub kernel: Option<Vec<u8>>,
-    /// The bytes of `/app/SKILL.md`, if it is there.
-    pub skill: Option<Vec<u8>>,
+    /// `/app/kernel.py`, of at most 300,000 bytes.
+    pub kernel: Left,
+    /// `/app/SKILL.md`.
+    pub skill: Left,
     /// Whether the budget ended it.
     pub timed_out: bool,
     /// What it spent.

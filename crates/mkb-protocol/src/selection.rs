@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use mkb_catalog::glob::Glob;
+use mkb_catalog::glob::Globs;
 use mkb_catalog::{Arm, Catalog, Problem, Trial};
 
 /// Which arms are in play.
@@ -18,11 +18,11 @@ pub enum Arms {
 #[derive(Clone, Debug)]
 pub struct Selection {
     /// Over problem names without family.
-    pub problems: Glob,
+    pub problems: Globs,
     /// Exact family names; empty for all.
     pub families: BTreeSet<String>,
     /// Over coordinates.
-    pub trials: Glob,
+    pub trials: Globs,
     /// Replicates 1 to this one.
     pub replicates: u32,
     /// Which arms are in play at all.
@@ -32,9 +32,9 @@ pub struct Selection {
 impl Default for Selection {
     fn default() -> Self {
         Self {
-            problems: Glob::new("*"),
+            problems: Globs::default(),
             families: BTreeSet::new(),
-            trials: Glob::new("*"),
+            trials: Globs::default(),
             replicates: 3,
             arms: Arms::Paper,
         }
@@ -91,7 +91,7 @@ impl Selection {
             .filter(|p| self.problems.matches(p.name.as_str()))
             .collect();
         if problems.is_empty() {
-            return Err(SelectionError::NoProblem(self.problems.as_str().to_owned()));
+            return Err(SelectionError::NoProblem(self.problems.to_text()));
         }
         Ok(problems)
     }
@@ -130,7 +130,7 @@ impl Selection {
             }
         }
         if trials.is_empty() {
-            return Err(SelectionError::NoTrial(self.trials.as_str().to_owned()));
+            return Err(SelectionError::NoTrial(self.trials.to_text()));
         }
         Ok(trials)
     }

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use mkb_agent::Left;
 use mkb_catalog::fingerprint::FileTree;
-use mkb_catalog::setting::{KERNEL_BYTE_LIMIT, KERNEL_PATH, SKILL_PATH};
+use mkb_catalog::setting::{KERNEL_PATH, SKILL_PATH};
 use mkb_catalog::{
     Cancel, GradeFailure, Graded, Grader, Purpose, Rewards, TaskId, Trial, Verdict, skill,
 };
@@ -147,7 +149,7 @@ impl Running<'_> {
             Ok(grader) => grader,
             Err(stop) => return self.stop(store.begin(trial)?, stop, digest),
         };
-        let (folder, outcome) = match self.attempt(attachment.as_deref(), &*grader)? {
+        let (folder, outcome) = match self.attempt(attachment.as_deref(), &grader)? {
             (folder, Ok(outcome)) => (folder, outcome),
             (folder, Err(stop)) => return self.stop(folder, stop, digest),
         };
@@ -161,7 +163,7 @@ impl Running<'_> {
         }
     }
 
-    fn grader(&self) -> Result<std::sync::Arc<dyn Grader>, Stop> {
+    fn grader(&self) -> Result<Arc<dyn Grader>, Stop> {
         self.with_tries("set-up of the judge", |_| {
             let grader = self.shared.graders.grader(&self.planned.task);
             grader.map_err(|failure| Try::of_judge(&failure))
@@ -172,7 +174,7 @@ impl Running<'_> {
     fn attempt(
         &self,
         attachment: Option<&str>,
-        grader: &dyn Grader,
+        grader: &Arc<dyn Grader>,
     ) -> Result<(TrialWriter<'_>, Result<AttemptOutcome, Stop>), TrialError> {
         let trial = &self.planned.trial;
         let Some(task) = self.shared.tasks.get(&self.planned.task) else {
@@ -188,20 +190,27 @@ impl Running<'_> {
                 attempt,
             });
             let fresh = folder.insert(self.shared.store.begin(trial)?);
+            let cancel = self.shared.cancel.child();
             let keeper = Keeper {
                 running: self,
                 folder: fresh,
+                cancel: cancel.clone(),
+                refused: Mutex::new(None),
             };
-            self.attempt_once(&AttemptRequest {
+            let outcome = self.attempt_once(&AttemptRequest {
                 trial,
                 task,
                 attachment,
                 budget: self.shared.store.identity().budget,
                 seed: seed(self.shared.seed, trial),
-                grader,
+                grader: Arc::clone(grader),
                 submissions: &keeper,
-                cancel: self.shared.cancel.child(),
-            })
+                cancel: cancel.clone(),
+            });
+            match keeper.refused.into_inner() {
+                Ok(None) | Err(_) => outcome,
+                Ok(Some(error)) => Err(error.into()),
+            }
         });
         match (folder, outcome) {
             (Some(folder), outcome) => Ok((folder, outcome)),
@@ -243,7 +252,10 @@ impl Running<'_> {
         let files = [(KERNEL_PATH, &outcome.kernel), (SKILL_PATH, &outcome.skill)];
         let present: Vec<(&str, &[u8])> = files
             .iter()
-            .filter_map(|(path, bytes)| Some((*path, bytes.as_deref()?)))
+            .filter_map(|(path, left)| match left {
+                Left::File(bytes) => Some((*path, bytes.as_slice())),
+                Left::Nothing | Left::TooLarge { .. } => None,
+            })
             .collect();
         folder.write_artifacts(&present)?;
         folder.write_logs(&outcome.logs)
@@ -261,14 +273,12 @@ impl Running<'_> {
             evidence: Vec::new(),
         };
         let kernel = match &outcome.kernel {
-            None => return Ok(ungraded(format!("no {KERNEL_PATH} was left"))),
-            Some(kernel) if kernel.len() > KERNEL_BYTE_LIMIT => {
-                return Ok(ungraded(format!(
-                    "{KERNEL_PATH} holds {} bytes; the limit is {KERNEL_BYTE_LIMIT}",
-                    kernel.len()
-                )));
+            Left::File(kernel) => kernel,
+            Left::Nothing => return Ok(ungraded(format!("no {KERNEL_PATH} was left"))),
+            Left::TooLarge { size, limit } => {
+                let why = format!("{KERNEL_PATH} holds {size} bytes; the limit is {limit}");
+                return Ok(ungraded(why));
             }
-            Some(kernel) => kernel,
         };
         let graded = self.with_tries("final grading", |attempt| {
             let (problem, name) = self.names();
@@ -431,6 +441,9 @@ impl From<StoreError> for Try {
 struct Keeper<'a> {
     running: &'a Running<'a>,
     folder: &'a TrialWriter<'a>,
+    cancel: Cancel,
+    /// The first thing that the store refused.
+    refused: Mutex<Option<StoreError>>,
 }
 
 impl Submissions for Keeper<'_> {
@@ -440,11 +453,19 @@ impl Submissions for Keeper<'_> {
         kernel: Option<&[u8]>,
         verdict: Option<&Verdict>,
         evidence: &[(String, Vec<u8>)],
-    ) -> Result<(), StoreError> {
-        if let Some(kernel) = kernel {
-            self.folder.keep_submission(kernel, verdict, evidence)?;
+    ) {
+        let kept = kernel
+            .map_or(Ok(()), |kernel| {
+                let kept = self.folder.keep_submission(kernel, verdict, evidence);
+                kept.map(drop)
+            })
+            .and_then(|()| self.folder.log_submission(entry));
+        if let Err(error) = kept {
+            self.cancel.cancel();
+            let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+            refused.get_or_insert(error);
+            return;
         }
-        self.folder.log_submission(entry)?;
         let (problem, trial) = self.running.names();
         (self.running.tell)(Event::Submitted {
             problem,
@@ -453,6 +474,5 @@ impl Submissions for Keeper<'_> {
             rewards: entry.rewards.clone(),
             note: entry.note.clone(),
         });
-        Ok(())
     }
 }

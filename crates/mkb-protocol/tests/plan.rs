@@ -315,7 +315,7 @@ fn a_selection_that_selects_nothing_says_which_option() {
     wrong.families.insert("Attention".to_owned());
     assert!(error(&wrong).contains("no family \"Attention\"; there are attention,"));
     let mut wrong = selection("*", 1);
-    wrong.problems = mkb_catalog::glob::Glob::new("attention/*");
+    wrong.problems = mkb_catalog::glob::Globs::new(["attention/*"]);
     assert!(error(&wrong).contains("--problems \"attention/*\""));
     assert!(error(&selection("P01*", 1)).contains("--trials \"P01*\""));
     assert!(error(&selection("*", 0)).contains("--replicates"));

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::{Scripted, WAITED_SEC, World, leaves, selection, trial};
+use mkb_agent::Left;
 use mkb_catalog::{DslSet, Rewards};
 use mkb_protocol::{Arms, AttemptFailure, AttemptOutcome, Event, RunError, Selection};
 use serde_json::Value;
@@ -273,11 +274,14 @@ fn an_attempt_without_a_kernel_or_with_too_large_a_one_is_resolved_and_failed() 
     let agent = Scripted::new(&|name, _| {
         Ok(match name {
             "p44_r1_solo_tirx" => AttemptOutcome {
-                kernel: None,
+                kernel: Left::Nothing,
                 ..leaves("1.0")
             },
             _ => AttemptOutcome {
-                kernel: Some(vec![b'1'; 300_001]),
+                kernel: Left::TooLarge {
+                    size: 300_001,
+                    limit: 300_000,
+                },
                 ..leaves("1.0")
             },
         })
@@ -354,7 +358,7 @@ fn a_blank_skill_is_recorded_as_skipped_and_runs_once_there_is_one() {
     let world = World::new(&["moe/44_a"]);
     let blank = Scripted::new(&|_, _| {
         Ok(AttemptOutcome {
-            skill: Some(b" \n\t\n".to_vec()),
+            skill: Left::File(b" \n\t\n".to_vec()),
             ..leaves("2.0")
         })
     });

@@ -1,6 +1,7 @@
 //! The virtual GPU: device IR, executor, memory spaces, checks and cost model; no IO, no benchmark, no Python.
 
 pub mod check;
+pub mod cost;
 pub mod device;
 mod exec;
 pub mod ir;

@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use mkb_agent::Left;
 use mkb_catalog::fingerprint::FileTree;
-use mkb_catalog::glob::Glob;
+use mkb_catalog::glob::Globs;
 use mkb_catalog::{
     Budget, Cancel, Catalog, DslSet, GradeFailure, Graded, Grader, ProblemName, Purpose, Rewards,
     Setting, TaskId, Trial, Verdict,
@@ -78,7 +79,7 @@ pub fn transfer() -> Transfer<'static> {
 
 pub fn selection(trials: &str, replicates: u32) -> Selection {
     Selection {
-        trials: Glob::new(trials),
+        trials: Globs::new([trials]),
         replicates,
         ..Selection::default()
     }
@@ -131,7 +132,7 @@ impl Attempter for Scripted<'_> {
         std::thread::sleep(self.takes);
         let outcome = (self.script)(&name, call);
         if let Ok(AttemptOutcome {
-            kernel: Some(kernel),
+            kernel: Left::File(kernel),
             ..
         }) = &outcome
         {
@@ -148,11 +149,9 @@ impl Attempter for Scripted<'_> {
                     wall_sec: Some(0.1),
                     eval_sec: Some(0.1),
                 };
-                let kept =
-                    request
-                        .submissions
-                        .keep(&entry, Some(kernel), Some(&verdict), &evidence);
-                kept.expect("the store takes it");
+                request
+                    .submissions
+                    .keep(&entry, Some(kernel), Some(&verdict), &evidence);
             }
         }
         self.in_flight.fetch_sub(1, Ordering::SeqCst);
@@ -163,8 +162,8 @@ impl Attempter for Scripted<'_> {
 /// An attempt that leaves a kernel of that speedup and a skill that says so.
 pub fn leaves(speedup: &str) -> AttemptOutcome {
     AttemptOutcome {
-        kernel: Some(speedup.as_bytes().to_vec()),
-        skill: Some(format!("It ran at {speedup}x.\n").into_bytes()),
+        kernel: Left::File(speedup.as_bytes().to_vec()),
+        skill: Left::File(format!("It ran at {speedup}x.\n").into_bytes()),
         timed_out: false,
         usage: Some(Usage::without_model(1.5)),
         logs: Vec::new(),

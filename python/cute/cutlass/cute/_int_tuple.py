@@ -9,7 +9,6 @@ from ._basis import Ratio, ScaledBasis, add_coord
 from ._dynamic import (
     Dynamic,
     LayoutError,
-    add,
     ceil_div_leaf,
     divisibility_of,
     is_int,
@@ -471,8 +470,3 @@ def basis_like(shape: Any, path: tuple[int, ...] = ()) -> Any:
 def last_index(shape: Any) -> Any:
     """The largest coordinate of a shape: each leaf less 1."""
     return transform_leaf(lambda s: sub(s, 1), shape)
-
-
-def plus_one(coord: Any) -> Any:
-    """Each leaf of a coordinate plus 1."""
-    return transform_leaf(lambda c: add(c, 1), coord)

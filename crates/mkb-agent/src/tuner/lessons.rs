@@ -1,0 +1,173 @@
+//! What the tuner writes down: from its own submissions to sentences.
+
+use super::search::{Outcome, Tried};
+use crate::skill::{self, Measured, Setting};
+use crate::template::{Parameter, Point};
+
+/// Times within this factor of each other are the same.
+const SAME: f64 = 1.03;
+
+/// What holds for all of an attempt's figures.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    pub device: Option<String>,
+    pub clock: Option<String>,
+}
+
+/// What was learned, one sentence a line.
+pub(crate) fn write_skill(space: &[Parameter], tried: &[Tried], notes: &Notes) -> String {
+    let mut text = Vec::new();
+    let value = |p: usize, point: &[usize]| space[p].values[point[p]].to_string();
+    let settings = |point: &[usize]| -> Vec<Setting> {
+        (0..space.len())
+            .map(|p| (space[p].name.clone(), value(p, point)))
+            .collect()
+    };
+    let measured: Vec<(&Point, Measured)> = tried
+        .iter()
+        .filter_map(|t| match &t.outcome {
+            Outcome::Passed { time, eager, bound } => Some((
+                &t.point,
+                Measured {
+                    settings: settings(&t.point),
+                    time_ms: *time,
+                    eager_ms: *eager,
+                    bound: bound.clone(),
+                },
+            )),
+            Outcome::Failed(_) => None,
+        })
+        .collect();
+    text.push(format!(
+        "The figures below are {} times on {}, from {} submissions, each a median over fresh \
+         draws; they hold for this problem's sizes.",
+        notes.clock.as_deref().unwrap_or("reported"),
+        notes.device.as_deref().unwrap_or("the judge's device"),
+        tried.len()
+    ));
+    let by_time = |a: &&(&Point, Measured), b: &&(&Point, Measured)| {
+        a.1.time_ms
+            .partial_cmp(&b.1.time_ms)
+            .expect("times are finite")
+    };
+    if let (Some(fast), Some(slow)) = (
+        measured.iter().min_by(by_time),
+        measured.iter().max_by(by_time),
+    ) {
+        text.push(skill::extreme("fastest", measured.len(), &fast.1));
+        if slow.1.time_ms > fast.1.time_ms * SAME {
+            text.push(skill::extreme("slowest", measured.len(), &slow.1));
+        }
+        let gain = fast.1.eager_ms.map(|e| e / fast.1.time_ms);
+        if let Some(gain) = gain {
+            let verdict = if gain > 1.0 {
+                "is worth it"
+            } else {
+                "was not worth it"
+            };
+            text.push(format!(
+                "Moving this work out of eager PyTorch {verdict}: {gain:.2} times eager's speed at \
+                 the fastest point."
+            ));
+        }
+    }
+
+    let mut mattered = Vec::new();
+    for (p, parameter) in space.iter().enumerate() {
+        let widest = pairs(&measured, p).max_by(|a, b| spread(a).total_cmp(&spread(b)));
+        let Some((a, b)) = widest else { continue };
+        let (from, to) = (value(p, a.0), value(p, b.0));
+        let name = &parameter.name;
+        if spread(&(a, b)) < SAME.ln() {
+            text.push(skill::idle(name, (&from, &a.1), (&to, &b.1)));
+        } else {
+            text.push(skill::step(name, (&from, &a.1), (&to, &b.1)));
+            let (worse, better) = if a.1.time_ms > b.1.time_ms {
+                (a, b)
+            } else {
+                (b, a)
+            };
+            mattered.push((spread(&(a, b)), p, worse.0[p], better.0[p]));
+        }
+    }
+    text.extend(failures(space, tried));
+
+    mattered.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let mut next = Vec::new();
+    for (_, p, worse, better) in mattered {
+        let seen = |v: usize| tried.iter().any(|t| t.point[p] == v);
+        let values = promising(space[p].values.len(), worse, better);
+        for v in values.into_iter().filter(|&v| !seen(v)) {
+            next.push((space[p].name.clone(), space[p].values[v].to_string()));
+        }
+    }
+    if !next.is_empty() {
+        text.push(skill::untried(&next));
+    }
+    text.join("\n") + "\n"
+}
+
+/// The values of an ordered parameter worth a look where `better` beat `worse`: beyond the better
+/// one first, then between the two, nearest first; none on the worse one's far side.
+fn promising(count: usize, worse: usize, better: usize) -> Vec<usize> {
+    let (beyond, between): (Vec<_>, Vec<_>) = if better > worse {
+        (
+            (better + 1..count).collect(),
+            (worse + 1..better).rev().collect(),
+        )
+    } else {
+        ((0..better).rev().collect(), (better + 1..worse).collect())
+    };
+    [beyond, between].concat()
+}
+
+type Pair<'m, 'p> = (&'m (&'p Point, Measured), &'m (&'p Point, Measured));
+
+/// Measured points, in the order of submission, that differ in parameter `p` alone.
+fn pairs<'m, 'p>(
+    measured: &'m [(&'p Point, Measured)],
+    p: usize,
+) -> impl Iterator<Item = Pair<'m, 'p>> {
+    let all = measured.iter().enumerate();
+    let all = all.flat_map(move |(k, a)| measured[k + 1..].iter().map(move |b| (a, b)));
+    all.filter(move |(a, b)| (0..a.0.len()).all(|q| (a.0[q] != b.0[q]) == (q == p)))
+}
+
+fn spread(pair: &Pair<'_, '_>) -> f64 {
+    (pair.0.1.time_ms / pair.1.1.time_ms).ln().abs()
+}
+
+/// A sentence for each failed point that differs from a passed one in one parameter.
+fn failures(space: &[Parameter], tried: &[Tried]) -> Vec<String> {
+    let mut sentences = Vec::new();
+    for failed in tried {
+        let Outcome::Failed(why) = &failed.outcome else {
+            continue;
+        };
+        let passed = tried.iter().filter(|t| t.time().is_some());
+        let differing = passed.filter_map(|t| {
+            let mut different = (0..space.len()).filter(|&p| t.point[p] != failed.point[p]);
+            match (different.next(), different.next()) {
+                (Some(p), None) => Some(p),
+                _ => None,
+            }
+        });
+        for p in differing.take(1) {
+            let value = space[p].values[failed.point[p]].to_string();
+            sentences.push(skill::fails(&space[p].name, &value, why));
+        }
+    }
+    sentences
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_promising_lies_beyond_the_better_value_then_between() {
+        assert_eq!(promising(6, 1, 3), [4, 5, 2]);
+        assert_eq!(promising(6, 4, 1), [0, 2, 3]);
+        assert_eq!(promising(2, 0, 1), [0usize; 0]);
+    }
+}
