@@ -27,8 +27,8 @@ pub struct AttemptConfig {
     pub tests: Vec<(String, Vec<u8>)>,
     /// Names and bytes of the files that stand in `/app` at the start.
     pub app: Vec<(String, Vec<u8>)>,
-    /// The folder that becomes `/docs`.
-    pub docs: Option<PathBuf>,
+    /// Paths and bytes of the files of `/docs`.
+    pub docs: Vec<(String, Vec<u8>)>,
     /// Seen at their own path: a Python environment.
     pub read_only: Vec<PathBuf>,
     /// Variables of every command. `MKB_PYTHON` names the Python that checks a kernel's syntax.
@@ -41,6 +41,8 @@ pub struct AttemptConfig {
     pub grader: Arc<dyn Grader>,
     /// How often the host looks into the mailbox.
     pub look: Duration,
+    /// Set when the attempt should end at once.
+    pub cancel: Cancel,
 }
 
 /// A file that an agent should leave.
@@ -90,6 +92,9 @@ pub enum AttemptError {
     /// The sandbox failed.
     #[error("sandbox: {0}")]
     Sandbox(#[from] Error),
+    /// It was asked to end.
+    #[error("the attempt was cancelled")]
+    Cancelled,
     /// The agent failed.
     #[error("agent {agent}: {why}")]
     Agent {
@@ -140,8 +145,10 @@ pub fn attempt(
         sandbox: &sandbox,
         instruction: config.instruction,
         deadline: started + config.budget.wall(),
+        cancel: config.cancel.clone(),
     };
-    let end = Cancel::new();
+    // Ends the mailbox with the agent, or with the whole.
+    let end = config.cancel.child();
     let (result, submissions) = thread::scope(|scope| {
         let server = scope.spawn(|| mailbox.serve(&end, keep));
         // Also when the agent panics, or the scope would wait for a server without end.
@@ -158,6 +165,7 @@ pub fn attempt(
     let timed_out = match result {
         Ok(()) => false,
         Err(Stop::Budget) => true,
+        Err(Stop::Cancelled) => return Err(AttemptError::Cancelled),
         Err(Stop::Failed(why)) => {
             return Err(AttemptError::Agent {
                 agent: agent.name(),
@@ -196,11 +204,14 @@ struct Sandboxed<'a> {
     sandbox: &'a AttemptSandbox,
     instruction: String,
     deadline: Instant,
+    cancel: Cancel,
 }
 
 impl Sandboxed<'_> {
     fn in_time(&self) -> Result<(), Stop> {
-        if self.time_left().is_zero() {
+        if self.cancel.is_cancelled() {
+            Err(Stop::Cancelled)
+        } else if self.time_left().is_zero() {
             Err(Stop::Budget)
         } else {
             Ok(())
@@ -234,9 +245,11 @@ impl World for Sandboxed<'_> {
     fn bash(&mut self, command: &str, time: Duration) -> Result<Ran, Stop> {
         self.in_time()?;
         let time = time.min(self.time_left());
+        let argv = ["/bin/bash", "-c", command];
+        let stop = || self.cancel.is_cancelled();
         let done = self
             .sandbox
-            .run(&["/bin/bash", "-c", command], b"", time)
+            .run(&argv, b"", time, &stop)
             .map_err(|e| failed(&e))?;
         self.in_time()?;
         let mut text = String::from_utf8_lossy(&done.stdout).into_owned();

@@ -48,6 +48,9 @@ pub enum Stop {
     /// The attempt's time is over. No error: what is on disk is graded.
     #[error("the attempt's time is over")]
     Budget,
+    /// The attempt was asked to end. No result.
+    #[error("the attempt was cancelled")]
+    Cancelled,
     /// The sandbox, or the agent itself, failed.
     #[error("{0}")]
     Failed(String),

@@ -1,15 +1,14 @@
 //! Whole attempts in real sandboxes, with a grader that answers at once.
 
 use std::fs;
-use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use mkb_agent::{
-    Agent, AttemptConfig, AttemptEnd, Left, Nop, Oracle, Replay, Served, Stop, World, assets,
-    attempt,
+    Agent, AttemptConfig, AttemptEnd, AttemptError, Left, Nop, Oracle, Replay, Served, Stop, World,
+    assets, attempt,
 };
 use mkb_catalog::{Budget, Cancel, GradeFailure, Graded, Grader, Purpose, Rewards, Verdict};
 use mkb_sandbox::{Isolation, Limits};
@@ -75,7 +74,7 @@ fn run_in(isolation: Isolation, seconds: u32, agent: &dyn Agent) -> Done {
         limits: Limits::attempt(),
         tests: assets::tests(),
         app: vec![("task.py".to_owned(), b"# the task\n".to_vec())],
-        docs: None,
+        docs: vec![],
         read_only: vec![],
         env: vec![],
         instruction: "Solve it.".to_owned(),
@@ -85,6 +84,7 @@ fn run_in(isolation: Isolation, seconds: u32, agent: &dyn Agent) -> Done {
         },
         grader: grader.clone(),
         look: Duration::from_millis(10),
+        cancel: Cancel::new(),
     };
     let served = Mutex::new(Vec::new());
     let keep = |s| served.lock().expect("served").push(s);
@@ -331,20 +331,59 @@ fn an_agent_that_fails_is_named() {
         limits: Limits::attempt(),
         tests: vec![],
         app: vec![],
-        docs: Some(Path::new("/no/such/docs").to_owned()),
+        docs: vec![],
+        read_only: vec!["/no/such/environment".into()],
+        env: vec![],
+        instruction: String::new(),
+        budget: Budget::PAPER,
+        grader: Arc::new(Passes::default()),
+        look: Duration::from_millis(10),
+        cancel: Cancel::new(),
+    };
+    let agent = Script(|world: &mut dyn World| world.bash("true", WHILE).map(|_| ()));
+    let error = attempt(&agent, config, |_| {})
+        .expect_err("no environment")
+        .to_string();
+    assert!(
+        error.contains("script") && error.contains("/no/such/environment"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_cancelled_attempt_ends_at_once_with_what_it_runs() {
+    let state = tempfile::tempdir().expect("temporary folder");
+    let cancel = Cancel::new();
+    let config = AttemptConfig {
+        state: state.path().to_owned(),
+        isolation: Isolation::Namespaces,
+        limits: Limits::attempt(),
+        tests: assets::tests(),
+        app: vec![],
+        docs: vec![],
         read_only: vec![],
         env: vec![],
         instruction: String::new(),
         budget: Budget::PAPER,
         grader: Arc::new(Passes::default()),
         look: Duration::from_millis(10),
+        cancel: cancel.clone(),
     };
-    let agent = Script(|world: &mut dyn World| world.bash("true", WHILE).map(|_| ()));
-    let error = attempt(&agent, config, |_| {})
-        .expect_err("no docs")
-        .to_string();
-    assert!(
-        error.contains("script") && error.contains("/no/such/docs"),
-        "{error}"
-    );
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            sleep(Duration::from_millis(500));
+            cancel.cancel();
+        });
+        let agent = Script(|world: &mut dyn World| {
+            world.put("/app/kernel.py", b"# slow\nx = 1\n")?;
+            world
+                .bash("bash /tests/test.sh; sleep 100", WHILE)
+                .map(|_| ())
+        });
+        let error = attempt(&agent, config, |_| {}).expect_err("cancelled");
+        assert!(matches!(error, AttemptError::Cancelled), "{error}");
+    });
+    assert!(began.elapsed() < Duration::from_secs(10));
+    assert_eq!(fs::read_dir(state.path()).expect("state").count(), 0);
 }

@@ -474,13 +474,14 @@ fn it_does_the_same_in_a_real_sandbox() {
         limits: Limits::attempt(),
         tests: assets::tests(),
         app: vec![],
-        docs: None,
+        docs: vec![],
         read_only: vec![],
         env: vec![],
         instruction: "The task.".to_owned(),
         budget: Budget::PAPER,
         grader: Arc::new(Judge(model)),
         look: Duration::from_millis(5),
+        cancel: Cancel::new(),
     };
     let mut count = 0;
     let end = attempt(&tuner, config, |_| count += 1).expect("an attempt");

@@ -25,10 +25,10 @@ pub struct AttemptSpec {
     pub isolation: Isolation,
     /// What it may use.
     pub limits: Limits,
-    /// Names and bytes of the files of `/tests`, unchangeable.
+    /// Paths and bytes of the files of `/tests`, unchangeable.
     pub tests: Vec<(String, Vec<u8>)>,
-    /// Becomes `/docs`, unchangeable.
-    pub docs: Option<PathBuf>,
+    /// Paths and bytes of the files of `/docs`, unchangeable.
+    pub docs: Vec<(String, Vec<u8>)>,
     /// Seen at their own path, unchangeable (a Python environment).
     pub read_only: Vec<PathBuf>,
     /// Variables of every command.
@@ -90,20 +90,27 @@ impl AttemptSandbox {
             .map_err(at(&state))?
             .keep();
         let lock = Some(own(&root)?);
-        for (name, mode) in [("app", 0o755), ("tmp", 0o1777), ("tests", 0o755)] {
+        for (name, mode) in [
+            ("app", 0o755),
+            ("tmp", 0o1777),
+            ("tests", 0o755),
+            ("docs", 0o755),
+        ] {
             use std::os::unix::fs::{PermissionsExt, chown};
             let path = root.join(name);
             fs::create_dir(&path).map_err(at(&path))?;
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).map_err(at(&path))?;
-            if name != "tests"
+            if ["app", "tmp"].contains(&name)
                 && let Some(id) = identity.owner()
             {
                 chown(&path, Some(id), Some(id)).map_err(at(&path))?;
             }
         }
-        for (name, bytes) in &spec.tests {
-            let path = root.join("tests").join(name);
-            fs::write(&path, bytes).map_err(at(&path))?;
+        for (folder, files) in [("tests", &spec.tests), ("docs", &spec.docs)] {
+            let folder = Folder::open(&root.join(folder), None)?;
+            for (path, bytes) in files {
+                folder.write(path, bytes, 0o644)?;
+            }
         }
         let app = Folder::open(&root.join("app"), identity.owner())?;
         Ok(AttemptSandbox {
@@ -138,15 +145,12 @@ impl AttemptSandbox {
             let rest = path.strip_prefix(folder)?;
             (rest.is_empty() || rest.starts_with('/')).then(|| rest.to_owned())
         };
-        for name in ["app", "tests", "tmp"] {
+        for name in ["app", "tests", "docs", "tmp"] {
             if let Some(rest) = below(&format!("/{name}")) {
                 return format!("{}{rest}", self.root.join(name).display());
             }
         }
-        match (below("/docs"), &self.spec.docs) {
-            (Some(rest), Some(docs)) => format!("{}{rest}", docs.display()),
-            _ => path.to_owned(),
-        }
+        path.to_owned()
     }
 
     /// Puts a file below `/app`, whole.
@@ -182,11 +186,7 @@ impl AttemptSandbox {
         let mut view = View::default();
         view.read_only.clone_from(&self.spec.read_only);
         let folder = |name: &str| (self.root.join(name), PathBuf::from(format!("/{name}")));
-        view.read_only_at.push(folder("tests"));
-        if let Some(docs) = &self.spec.docs {
-            view.read_only_at
-                .push((docs.clone(), PathBuf::from("/docs")));
-        }
+        view.read_only_at.extend([folder("tests"), folder("docs")]);
         view.writable_at.extend([folder("app"), folder("tmp")]);
         let mut env = environment(&self.spec.env);
         if self.spec.isolation == Isolation::None {
@@ -221,11 +221,18 @@ impl AttemptSandbox {
         Ok(process)
     }
 
-    /// Runs a command to its end and gives what it printed.
+    /// Runs a command to its end and gives what it printed. `stop` is asked a few times a second
+    /// whether to end it.
     ///
     /// # Errors
     /// See [`Error`].
-    pub fn run(&self, argv: &[&str], stdin: &[u8], time: Duration) -> Result<ExecOutput> {
+    pub fn run(
+        &self,
+        argv: &[&str],
+        stdin: &[u8],
+        time: Duration,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<ExecOutput> {
         const MOST: usize = 1 << 20;
         let how = Exec {
             stdin: Stream::Pipe,
@@ -241,7 +248,14 @@ impl AttemptSandbox {
             // A program that does not read its input is within its rights.
             let _ = pipe.map(|mut p| p.write_all(&given));
         });
-        let outcome = process.wait();
+        let outcome = loop {
+            if let Some(outcome) = process.wait_for(Duration::from_millis(200)) {
+                break outcome;
+            }
+            if stop() {
+                break process.kill();
+            }
+        };
         // The other end is closed now, so the thread is through.
         let _ = feed.map_err(call("thread"))?.join();
         Ok(ExecOutput {

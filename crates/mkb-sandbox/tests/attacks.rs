@@ -58,7 +58,7 @@ fn attempt(isolation: Isolation, limits: Limits) -> Attempt {
         isolation,
         limits,
         tests: vec![("test.sh".into(), b"echo the test script\n".to_vec())],
-        docs: None,
+        docs: vec![("a/b.md".into(), b"the docs".to_vec())],
         read_only: vec![],
         env: vec![],
     })
@@ -459,7 +459,12 @@ fn an_agent_that_fills_the_disk_is_ended() {
                   sleep 0.05; done";
     let done = a
         .sandbox
-        .run(&["/bin/sh", "-c", script], b"", Duration::from_secs(50))
+        .run(
+            &["/bin/sh", "-c", script],
+            b"",
+            Duration::from_secs(50),
+            &|| false,
+        )
         .unwrap();
     assert!(
         matches!(done.outcome, Outcome::OverDisk { .. }),
@@ -625,7 +630,7 @@ fn the_driver_of_the_test_above() {
         isolation,
         limits: Limits::attempt(),
         tests: vec![],
-        docs: None,
+        docs: vec![("a/b.md".into(), b"the docs".to_vec())],
         read_only: vec![],
         env: vec![],
     })
@@ -651,9 +656,9 @@ fn an_agent_reads_tests_writes_app_and_cannot_change_tests() {
     for isolation in [Isolation::Namespaces, Isolation::None] {
         let a = attempt(isolation, Limits::attempt());
         a.sandbox.put("/app/in.txt", b"put").unwrap();
-        let (app, tests) = (a.sandbox.inside("/app"), a.sandbox.inside("/tests"));
+        let [app, tests, docs] = ["/app", "/tests", "/docs"].map(|p| a.sandbox.inside(p));
         let script = format!(
-            "sh {tests}/test.sh; cat in.txt; echo; read line; echo \"$line\"; pwd; \
+            "sh {tests}/test.sh; cat {docs}/a/b.md in.txt; echo; read line; echo \"$line\"; pwd; \
              echo taken > {app}/out.txt"
         );
         let done = a
@@ -662,10 +667,14 @@ fn an_agent_reads_tests_writes_app_and_cannot_change_tests() {
                 &["/bin/sh", "-c", &script],
                 b"typed\n",
                 Duration::from_secs(20),
+                &|| false,
             )
             .unwrap();
         assert_eq!(done.outcome, Outcome::Exited(0), "{done:?}");
-        assert_eq!(done.text(), format!("the test script\nput\ntyped\n{app}\n"));
+        assert_eq!(
+            done.text(),
+            format!("the test script\nthe docsput\ntyped\n{app}\n")
+        );
         assert_eq!(
             a.sandbox.get("/app/out.txt", 100).unwrap().unwrap(),
             b"taken\n"
@@ -675,7 +684,12 @@ fn an_agent_reads_tests_writes_app_and_cannot_change_tests() {
                           cat /tests/test.sh";
             let done = a
                 .sandbox
-                .run(&["/bin/sh", "-c", script], b"", Duration::from_secs(20))
+                .run(
+                    &["/bin/sh", "-c", script],
+                    b"",
+                    Duration::from_secs(20),
+                    &|| false,
+                )
                 .unwrap();
             assert_eq!(done.text(), "echo the test script\n");
         }
@@ -687,7 +701,12 @@ fn files_in_tmp_last_over_commands_and_processes_do_not() {
     let a = attempt(Isolation::Namespaces, Limits::attempt());
     let run = |script: &str| {
         a.sandbox
-            .run(&["/bin/sh", "-c", script], b"", Duration::from_secs(20))
+            .run(
+                &["/bin/sh", "-c", script],
+                b"",
+                Duration::from_secs(20),
+                &|| false,
+            )
             .unwrap()
     };
     let first = run("echo kept > /tmp/x; sleep 55 & mkdir -p /app/a/b; echo deep > /app/a/b/c");
@@ -702,7 +721,12 @@ fn an_agents_links_do_not_lead_the_driver_out() {
     let a = attempt(Isolation::Namespaces, Limits::attempt());
     let script = "ln -s /etc/passwd /app/kernel.py; ln -s / /app/.submissions; mkfifo /app/pipe";
     a.sandbox
-        .run(&["/bin/sh", "-c", script], b"", Duration::from_secs(20))
+        .run(
+            &["/bin/sh", "-c", script],
+            b"",
+            Duration::from_secs(20),
+            &|| false,
+        )
         .unwrap();
     assert_eq!(a.sandbox.get("/app/kernel.py", 1 << 20).unwrap(), None);
     assert_eq!(a.sandbox.get("/app/pipe", 1 << 20).unwrap(), None);
@@ -730,7 +754,12 @@ fn what_two_agents_write_stays_apart() {
     );
     let run = |x: &Attempt, script: &str| {
         x.sandbox
-            .run(&["/bin/sh", "-c", script], b"", Duration::from_secs(20))
+            .run(
+                &["/bin/sh", "-c", script],
+                b"",
+                Duration::from_secs(20),
+                &|| false,
+            )
             .unwrap()
             .text()
     };
