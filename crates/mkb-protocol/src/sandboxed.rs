@@ -1,7 +1,5 @@
 //! The one who attempts: an agent of `mkb-agent` in a sandbox of `mkb-sandbox`.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -38,20 +36,21 @@ pub struct Sandboxed<'a> {
 impl Attempter for Sandboxed<'_> {
     fn attempt(&self, request: &AttemptRequest<'_>) -> Result<AttemptOutcome, AttemptFailure> {
         let agent = (self.choose)(request)?;
-        let docs = self.docs(request)?;
+        let docs = task::docs(request.task);
         let config = AttemptConfig {
             state: self.state.clone(),
             isolation: self.isolation,
             limits: self.limits.clone(),
             tests: task::tests(request.task),
             app: Vec::new(),
-            docs: docs.as_ref().map(|folder| folder.path().to_owned()),
+            docs: docs.iter().map(|(path, bytes)| (path, bytes.to_vec())).collect(),
             read_only: self.read_only.clone(),
             env: self.env.clone(),
             instruction: task::instruction_text(request.task, request.attachment),
             budget: request.budget,
             grader: request.grader.clone(),
             look: self.look,
+            cancel: request.cancel.clone(),
         };
         let end = mkb_agent::attempt(&*agent, config, |served| {
             request.submissions.keep(
@@ -64,6 +63,7 @@ impl Attempter for Sandboxed<'_> {
         let end = end.map_err(|error| {
             let kind = match &error {
                 AttemptError::Sandbox(_) => "SandboxError",
+                AttemptError::Cancelled => "CancelledError",
                 AttemptError::Agent { .. } => "AgentError",
             };
             AttemptFailure::of_kind(kind, error.to_string())
@@ -74,36 +74,6 @@ impl Attempter for Sandboxed<'_> {
             timed_out: end.timed_out,
             usage: Some(Usage::without_model((end.agent_sec * 1e3).round() / 1e3)),
             logs: Vec::new(),
-        })
-    }
-}
-
-impl Sandboxed<'_> {
-    /// The task's documentation as a folder that lasts as long as the attempt; `None` where there
-    /// is none.
-    fn docs(
-        &self,
-        request: &AttemptRequest<'_>,
-    ) -> Result<Option<tempfile::TempDir>, AttemptFailure> {
-        let docs = task::docs(request.task);
-        if docs.is_empty() {
-            return Ok(None);
-        }
-        let written = fs::create_dir_all(&self.state)
-            .and_then(|()| {
-                tempfile::Builder::new()
-                    .prefix("docs-")
-                    .tempdir_in(&self.state)
-            })
-            .and_then(|folder| {
-                docs.write(folder.path())?;
-                // The agent is another user.
-                fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
-                Ok(folder)
-            });
-        written.map(Some).map_err(|error| {
-            let what = format!("the documentation cannot be put: {error}");
-            AttemptFailure::of_kind("SandboxError", what)
         })
     }
 }
