@@ -56,7 +56,7 @@ class Arena {
     return reinterpret_cast<void*>(address);
   }
 
-  int free(void* pointer) {
+  int free(void* pointer, bool poison) {
     if (pointer == nullptr) return 0;
     uint64_t address = reinterpret_cast<uint64_t>(pointer);
     std::unique_lock<std::mutex> lock(mutex_);
@@ -66,7 +66,7 @@ class Arena {
     live_.erase(found);
     allocated_ -= block.size;
     if (block.reported) gone_.emplace_back(address, block.size);
-    wipe(address, block.size);
+    wipe(address, block.size, poison);
     give_back(address, block.extent);
     auto hook = free_hook_;
     // The hook takes locks of its own, whose holders may ask us for an allocation.
@@ -82,7 +82,7 @@ class Arena {
     if (next == live_.begin()) return false;
     auto& [base, block] = *std::prev(next);
     if (address - base >= block.size) return false;
-    *out = mkb_allocation{block.serial, base, block.size};
+    if (out != nullptr) *out = mkb_allocation{block.serial, base, block.size};
     return true;
   }
 
@@ -197,7 +197,7 @@ class Arena {
     by_size_.emplace(extent, address);
   }
 
-  void wipe(uint64_t address, uint64_t size) {
+  void wipe(uint64_t address, uint64_t size, bool poison) {
     if (size > kKeepResident) {
       uint64_t from = round_up(address, kPage), to = (address + size) / kPage * kPage;
       if (fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
@@ -207,7 +207,7 @@ class Arena {
         return;
       }
     }
-    std::memset(reinterpret_cast<void*>(address), kPoison, size);
+    if (poison) std::memset(reinterpret_cast<void*>(address), kPoison, size);
   }
 
   std::mutex mutex_;
@@ -226,7 +226,8 @@ class Arena {
 extern "C" {
 
 void* mkb_arena_alloc(size_t size, int poison) { return Arena::get().alloc(size, poison != 0); }
-int mkb_arena_free(void* address) { return Arena::get().free(address); }
+int mkb_arena_free(void* address) { return Arena::get().free(address, true); }
+int mkb_arena_free_scratch(void* address) { return Arena::get().free(address, false); }
 int mkb_arena_find(const void* address, mkb_allocation* found) {
   return Arena::get().find(address, found) ? 1 : 0;
 }

@@ -25,7 +25,10 @@ void* mkb_arena_alloc(size_t size, int poison);
 // Frees an allocation by its address and poisons it; 0 if it was one, -1 if not (null is fine).
 int mkb_arena_free(void* address);
 
-// Finds the live allocation that holds `address`; 1 if there is one, 0 if not.
+// The same without poisoning: for scratch memory that nothing outside one operation ever saw.
+int mkb_arena_free_scratch(void* address);
+
+// Finds the live allocation that holds `address`; 1 if there is one, 0 if not. `found` may be null.
 int mkb_arena_find(const void* address, mkb_allocation* found);
 
 // Total size of the arena, bytes now allocated, and the most that ever were.
