@@ -1,0 +1,126 @@
+"""`python -m mkb_worker ROLE --control-fd N ...`: answers requests, a JSON line each, in order."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+Json = dict[str, Any]
+Handler = Callable[[Json], Json]
+
+#: Longest message and traceback of an answer, in characters.
+_LONGEST = 20_000
+
+
+def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="mkb_worker", description=__doc__)
+    parser.add_argument("role", choices=("reference", "submission", "replay"))
+    parser.add_argument("--control-fd", type=int, required=True, help="socket to the driver")
+    parser.add_argument("--arena-fd", type=int, help="memory of the device (default: our own)")
+    parser.add_argument("--device-fd", type=int, help="socket to the virtual GPU")
+    parser.add_argument(
+        "--tape-fd", type=int, help="file to record to; for a replay, the file to play"
+    )
+    parser.add_argument("--account-fd", type=int, help="file that a replay records to")
+    parser.add_argument("--dsl", choices=("cutedsl", "tirx"), help="DSL of the submission")
+    return parser.parse_args(arguments)
+
+
+def make_handlers(arguments: argparse.Namespace) -> dict[str, Handler]:
+    """Starts torch on the virtual GPU and gives the operations of the role."""
+    os.environ["TORCHDYNAMO_DISABLE"] = "1"
+    import mkb_shim
+
+    replaying = arguments.role == "replay"
+    mkb_shim.install(
+        arena_fd=arguments.arena_fd,
+        device_fd=arguments.device_fd,
+        tape_fd=arguments.account_fd if replaying else arguments.tape_fd,
+    )
+    from .tape import Segments
+
+    segments = Segments()
+    if arguments.role == "reference":
+        from .reference import Reference
+
+        role = Reference(segments)
+        return {
+            name: getattr(role, name) for name in ("load", "draw", "reference", "anchor", "release")
+        }
+    if arguments.role == "submission":
+        from .submission import Submission
+
+        worker = Submission(segments, arguments.dsl)
+        return {
+            "import": worker.do_import,
+            "place": worker.place,
+            "call": worker.call,
+            "release": worker.release,
+        }
+    from .replay import Replay
+
+    if arguments.tape_fd is None:
+        raise SystemExit("a replay needs --tape-fd")
+    player = Replay(segments, arguments.tape_fd)
+    return {"place": player.place, "replay": player.replay, "release": player.release}
+
+
+def answer(handlers: dict[str, Handler], line: bytes) -> Json:
+    """The answer to one request; never raises, whatever the code that it runs raises."""
+    from mkb_shim import DeviceFault, Incomplete
+
+    from .describe import RequestError
+
+    try:
+        request = json.loads(line)
+        handler = handlers.get(request.get("op")) if isinstance(request, dict) else None
+        if handler is None:
+            raise RequestError(f"no such operation here; there are: {', '.join(handlers)}")
+        return {"ok": True, **handler(request)}
+    except DeviceFault as error:
+        return _failure("fault", error)
+    except Incomplete as error:
+        return _failure("incomplete", error)
+    except (RequestError, json.JSONDecodeError) as error:
+        return _failure("protocol", error)
+    except BaseException as error:  # also SystemExit and KeyboardInterrupt of a submission
+        return _failure("exception", error)
+
+
+def _failure(kind: str, error: BaseException) -> Json:
+    try:
+        message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        text = "".join(traceback.format_exception(error))
+    except Exception:  # an exception of the submission's own may not even print
+        message, text = type(error).__name__, ""
+    return {
+        "ok": False,
+        "error": {"kind": kind, "message": message[:_LONGEST], "traceback": text[-_LONGEST:]},
+    }
+
+
+def serve(control: socket.socket, handlers: dict[str, Handler]) -> None:
+    """Answers until the driver closes the socket."""
+    with control.makefile("rwb") as stream:
+        for line in stream:
+            reply = json.dumps(answer(handlers, line))
+            sys.stdout.flush()
+            sys.stderr.flush()
+            stream.write(reply.encode() + b"\n")
+            stream.flush()
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    control = socket.socket(fileno=arguments.control_fd)
+    serve(control, make_handlers(arguments))
+
+
+if __name__ == "__main__":
+    main()
