@@ -4,6 +4,7 @@
 //! - [`protocol`]: the frames in which a worker asks its device for modules and launches.
 //! - [`server`]: the process; [`engine`]: what it does with a worker's requests.
 //! - [`client`]: the driver's end; [`account`]: what it is told there.
+//! - [`tape`]: what a worker did, read from bytes that nobody vouches for.
 
 pub mod account;
 pub mod arena;
@@ -11,3 +12,4 @@ pub mod client;
 pub mod engine;
 pub mod protocol;
 pub mod server;
+pub mod tape;
