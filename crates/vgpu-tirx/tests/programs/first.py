@@ -4,7 +4,11 @@ from tvm.script import tirx as T
 
 
 @T.prim_func
-def add(A: T.Buffer((1000,), "float32"), B: T.Buffer((1000,), "float32"), C: T.Buffer((1000,), "float32")):
+def add(
+    A: T.Buffer((1000,), "float32"),
+    B: T.Buffer((1000,), "float32"),
+    C: T.Buffer((1000,), "float32"),
+) -> None:
     T.device_entry()
     block = T.cta_id([8])
     thread = T.thread_id([128])
@@ -14,7 +18,7 @@ def add(A: T.Buffer((1000,), "float32"), B: T.Buffer((1000,), "float32"), C: T.B
 
 
 @T.prim_func
-def block_sum(A_ptr: T.handle, out_ptr: T.handle):
+def block_sum(A_ptr: T.handle, out_ptr: T.handle) -> None:
     n = T.int32()
     A = T.match_buffer(A_ptr, (n, 256), "float32")
     out = T.match_buffer(out_ptr, (n,), "float32")
