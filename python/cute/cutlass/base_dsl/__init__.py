@@ -1,0 +1,1 @@
+"""Owns the module path `cutlass.base_dsl`."""

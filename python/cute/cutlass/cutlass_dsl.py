@@ -1,0 +1,54 @@
+"""Owns the module path `cutlass.cutlass_dsl`, by which programs reach types and control flow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import (
+    Float32,
+    Int32,
+)
+from ._dsl import jit
+
+
+def dsl_user_op(function: Any) -> Any:
+    """Decorator of operations that take `loc` and `ip`."""
+    return function
+
+
+class T:
+    """Names of machine types."""
+
+    @staticmethod
+    def i32() -> Any:
+        """A 32-bit integer."""
+        return Int32
+
+    @staticmethod
+    def f32() -> Any:
+        """A single."""
+        return Float32
+
+
+class CuTeDSL:
+    """The DSL itself, as an object with its decorators."""
+
+    jit = staticmethod(jit)
+
+
+__all__ = [
+    *("BFloat16", "Boolean", "Constexpr", "CuTeDSL", "DSLRuntimeError", "Float16", "Float32"),
+    *("Float64", "Int16", "Int32", "Int64", "Int8", "Integer", "Numeric", "T", "Uint16", "Uint32"),
+    *(
+        "Uint64",
+        "Uint8",
+        "and_",
+        "const_expr",
+        "dsl_user_op",
+        "dynamic_expr",
+        "not_",
+        "or_",
+        "range",
+    ),
+    *("range_constexpr", "select_"),
+]
