@@ -1,7 +1,7 @@
 //! The figures of the whole store, written beside its records: `results.json` as the paper has
 //! it, and `paired.json` with what the paper reports and does not store.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mkb_analysis::paired::{PairedSettings, comparisons, figures, noise};
 use mkb_analysis::{Cell, CellResult, Replicate, results};
@@ -109,6 +109,7 @@ pub fn take(store: &Store, catalog: &Catalog, version: &str) -> Result<Snapshot,
             "setting": identity.setting,
             "budget": identity.budget,
             "settings": settings,
+            "versions": versions(store, catalog)?,
             "noise": {"n_pairs": noise.n_pairs, "p90_abs_ln_ratio": noise.p90},
             "transfers": transfers,
         }),
@@ -142,6 +143,37 @@ fn record(
         arm: arm.clone(),
     };
     Ok(store.record(&trial)?.map(|stored| stored.record))
+}
+
+/// Under which versions the store's trials ran: by name, every version that any of them had. More
+/// than one says that the figures mix them.
+fn versions(
+    store: &Store,
+    catalog: &Catalog,
+) -> Result<BTreeMap<String, BTreeSet<String>>, StoreError> {
+    let mut versions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for problem in catalog.problems() {
+        for number in store.replicates(&problem.name)? {
+            for arm in catalog.dsls().all_arms() {
+                let trial = Trial {
+                    problem: problem.name.clone(),
+                    replicate: number,
+                    arm,
+                };
+                let provenance = store.provenance(&trial)?.unwrap_or_default();
+                let Some(of_trial) = provenance.get("versions").and_then(Value::as_object) else {
+                    continue;
+                };
+                for (name, version) in of_trial {
+                    if let Some(version) = version.as_str() {
+                        let seen = versions.entry(name.clone()).or_default();
+                        seen.insert(version.to_owned());
+                    }
+                }
+            }
+        }
+    }
+    Ok(versions)
 }
 
 /// For each task its solo attempts that have a record, over replicates and repeats.

@@ -354,6 +354,24 @@ fn what_the_virtual_gpu_does_not_model_is_an_error_that_names_it_and_is_not_run_
 }
 
 #[test]
+fn figures_over_trials_of_several_versions_say_so() {
+    let mut world = World::new(&["moe/44_a"]);
+    let agent = Scripted::new(&|_, _| Ok(leaves("2.0")));
+    world
+        .run(&selection("*_solo_tirx", 1), &agent)
+        .0
+        .expect("converged");
+    world.versions.insert("vgpu".to_owned(), "2".to_owned());
+    world
+        .run(&selection("*_solo_*", 1), &agent)
+        .0
+        .expect("converged");
+    let text = fs::read_to_string(world.store().folder().join("paired.json")).expect("read");
+    let paired: Value = serde_json::from_str(&text).expect("json");
+    assert_eq!(paired["versions"]["vgpu"], serde_json::json!(["1", "2"]));
+}
+
+#[test]
 fn a_blank_skill_is_recorded_as_skipped_and_runs_once_there_is_one() {
     let world = World::new(&["moe/44_a"]);
     let blank = Scripted::new(&|_, _| {

@@ -23,5 +23,5 @@ pub mod writer;
 pub use error::StoreError;
 pub use identity::Identity;
 pub use record::{Record, Stamps, StoredTrial, SubmissionEntry, Usage};
-pub use store::Store;
+pub use store::{Kept, Store};
 pub use writer::{Notice, StoreWriter, TrialWriter};

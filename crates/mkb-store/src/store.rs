@@ -26,6 +26,22 @@ pub(crate) const PROVENANCE: &str = "provenance.json";
 pub(crate) const SUBMISSIONS: &str = "submissions.jsonl";
 pub(crate) const KEPT: &str = "submissions";
 pub(crate) const ARTIFACTS: &str = "artifacts";
+pub(crate) const FINAL: &str = "final";
+pub(crate) const KERNEL: &str = "kernel.py";
+
+/// A submission that was kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kept {
+    /// Counted from 1, in the order in which they were served.
+    pub number: usize,
+    /// Where its files lie: `kernel.py`, and where it was evaluated `report.txt`, `verdict.json`
+    /// and the judge's evidence.
+    pub folder: PathBuf,
+    /// Its kernel.
+    pub kernel: Vec<u8>,
+    /// Its verdict, where it was evaluated.
+    pub verdict: Option<Verdict>,
+}
 
 /// The results of one model under one setting; it may not exist yet, and then it is empty.
 #[derive(Clone, Debug)]
@@ -195,6 +211,48 @@ impl Store {
                 })
             })
             .collect()
+    }
+
+    /// The submissions that a trial kept, in their order.
+    ///
+    /// # Errors
+    /// Where a file cannot be read, or a verdict is none.
+    pub fn kept_submissions(&self, trial: &Trial) -> Result<Vec<Kept>, StoreError> {
+        let folder = self.trial_folder(trial).join(KEPT);
+        let mut numbers: Vec<usize> = entries(&folder)?
+            .iter()
+            .filter_map(|name| name.parse().ok())
+            .collect();
+        numbers.sort_unstable();
+        let mut kept = Vec::new();
+        for number in numbers {
+            let folder = folder.join(number.to_string());
+            // A kernel is written first: without one, the writer was killed before it.
+            if let Some(kernel) = read_file(&folder.join(KERNEL))? {
+                kept.push(Kept {
+                    number,
+                    kernel,
+                    verdict: read_json(&folder.join(VERDICT))?,
+                    folder,
+                });
+            }
+        }
+        Ok(kept)
+    }
+
+    /// What the judge left beside a trial's final verdict (e.g. the tape), by name.
+    ///
+    /// # Errors
+    /// Where a file cannot be read.
+    pub fn final_evidence(&self, trial: &Trial) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        let folder = self.trial_folder(trial).join(FINAL);
+        let mut evidence = Vec::new();
+        for name in entries(&folder)? {
+            if let Some(bytes) = read_file(&folder.join(&name))? {
+                evidence.push((name, bytes));
+            }
+        }
+        Ok(evidence)
     }
 
     /// A file that a trial left in its sandbox, e.g. `/app/SKILL.md`; `None` where it left none.

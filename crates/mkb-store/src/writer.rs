@@ -22,8 +22,8 @@ use crate::lines::{self, Repair};
 use crate::lock::Lock;
 use crate::record::{Record, Stamps, StoredTrial, SubmissionEntry};
 use crate::store::{
-    ARCHIVE, ARTIFACTS, IDENTITY, INVOCATIONS, KEPT, LOCK, PROBLEMS, PROVENANCE, RECORD,
-    SUBMISSIONS, Store, VERDICT, entries,
+    ARCHIVE, ARTIFACTS, FINAL, IDENTITY, INVOCATIONS, KEPT, KERNEL, LOCK, PROBLEMS, PROVENANCE,
+    RECORD, SUBMISSIONS, Store, VERDICT, entries,
 };
 
 /// Something about the store that a person should hear of when it is opened for writing.
@@ -276,7 +276,7 @@ impl TrialWriter<'_> {
         let number = 1 + self.kept.fetch_add(1, Ordering::SeqCst);
         let folder = self.folder.join(KEPT).join(number.to_string());
         fs::create_dir_all(&folder).map_err(StoreError::io(&folder))?;
-        atomic::write(&folder.join("kernel.py"), kernel)?;
+        atomic::write(&folder.join(KERNEL), kernel)?;
         if let Some(verdict) = verdict {
             atomic::write(&folder.join("report.txt"), verdict.report.as_bytes())?;
             atomic::write_json(&folder.join(VERDICT), &to_value(verdict))?;
@@ -326,7 +326,7 @@ impl TrialWriter<'_> {
         verdict: &Verdict,
         evidence: &[(String, Vec<u8>)],
     ) -> Result<(), StoreError> {
-        let folder = self.folder.join("final");
+        let folder = self.folder.join(FINAL);
         if !evidence.is_empty() {
             fs::create_dir_all(&folder).map_err(StoreError::io(&folder))?;
             write_named(&folder, evidence)?;

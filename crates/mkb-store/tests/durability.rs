@@ -371,6 +371,11 @@ fn the_files_lie_where_the_formats_say_and_read_as_they_say() {
     );
     let lines = lines::read(&folder.join("submissions.jsonl")).expect("lines");
     assert_eq!(lines[0]["counted"], json!(true));
+    let kept = store.kept_submissions(&trial(1)).expect("kept");
+    let numbers: Vec<usize> = kept.iter().map(|kept| kept.number).collect();
+    assert_eq!(numbers, [1, 2, 3]);
+    assert_eq!(kept[0].kernel, b"def solve(): pass\n");
+    assert!(kept[0].verdict.as_ref().is_some_and(|v| v.rewards.passed()));
     let identity = store.identity_file().expect("readable").expect("there");
     let keys: Vec<&String> = identity.as_object().expect("an object").keys().collect();
     assert_eq!(keys[..3], ["model", "prefix", "created_at"]);
