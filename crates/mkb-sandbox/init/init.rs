@@ -62,6 +62,7 @@ const F_SETFD: usize = 2;
 const FD_CLOEXEC: usize = 1;
 const O_CLOEXEC: usize = 0o2000000;
 const SIGKILL: usize = 9;
+const SIGPIPE: usize = 13;
 const SIGCHLD: usize = 17;
 const SIGCONT: usize = 18;
 const SIGSTOP: usize = 19;
@@ -142,10 +143,20 @@ extern "C" fn main(stack: *const usize) -> ! {
     for fd in [commands, status] {
         call(FCNTL, fd, F_SETFD, FD_CLOEXEC, 0);
     }
-    let chld: u64 = 1 << (SIGCHLD - 1);
-    let mask = &raw const chld as usize;
+    // SIGPIPE comes when there is no driver any more to report to: the command pipe tells that.
+    let (chld, both) = (
+        1u64 << (SIGCHLD - 1),
+        1u64 << (SIGCHLD - 1) | 1u64 << (SIGPIPE - 1),
+    );
+    let mask = &raw const both as usize;
     call(SIGPROCMASK, 0, mask, 0, 8);
-    let signals = call(SIGNALFD4, usize::MAX, mask, 8, O_CLOEXEC);
+    let signals = call(
+        SIGNALFD4,
+        usize::MAX,
+        &raw const chld as usize,
+        8,
+        O_CLOEXEC,
+    );
     let mut ends = [0i32; 2];
     if signals < 0 || call(PIPE2, ends.as_mut_ptr() as usize, O_CLOEXEC, 0, 0) < 0 {
         exit(105);

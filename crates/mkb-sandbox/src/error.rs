@@ -40,7 +40,10 @@ pub enum Error {
     },
 
     /// The target program could not be executed inside the sandbox.
-    #[error("{program} could not be started in the sandbox: {source}")]
+    #[error(
+        "{program} could not be started in the sandbox: {source}{}",
+        hint(source)
+    )]
     Exec {
         /// The program's path inside.
         program: String,
@@ -89,6 +92,15 @@ pub enum Error {
         /// The kernel's answer.
         source: io::Error,
     },
+}
+
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => {
+            " (it, or the interpreter or link behind it, is not among what the sandbox is shown)"
+        }
+        _ => "",
+    }
 }
 
 /// Names the path of a failed file operation.

@@ -24,6 +24,7 @@ mod measure;
 mod plan;
 mod probe;
 mod process;
+mod python;
 mod seccomp;
 mod submission;
 mod sweep;

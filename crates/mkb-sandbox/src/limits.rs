@@ -11,8 +11,8 @@ const MIB: u64 = 1 << 20;
 pub struct Limits {
     /// Processors that it may run on (by affinity).
     pub cpus: u32,
-    /// Memory of all processes and of `/tmp` and `/dev/shm` where these are in memory. Memory that
-    /// the driver shares with it (the arena) does not count.
+    /// Memory of all processes. Memory that the driver shares with it (the arena) does not count;
+    /// files in an in-memory `/tmp` (`disk_bytes`) and in `/dev/shm` (64 MiB) come on top.
     pub memory_bytes: u64,
     /// Processes and threads, those of the sandbox itself (one) included.
     pub processes: u64,

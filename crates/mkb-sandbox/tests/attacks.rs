@@ -649,6 +649,50 @@ fn the_driver_of_the_test_above() {
     sleep(Duration::from_secs(60));
 }
 
+#[test]
+fn a_driver_killed_at_any_instant_leaves_no_process() {
+    let mut luck = u64::from(std::process::id());
+    for round in 0..12 {
+        let mark = format!("5{}.{round}", std::process::id());
+        let mut driver = Command::new(std::env::current_exe().unwrap())
+            .args(["the_driver_that_starts_and_starts", "--exact", &mark])
+            .env(DRIVER, &mark)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        luck = luck.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        sleep(Duration::from_millis(20 + (luck >> 33) % 200));
+        driver.kill().unwrap();
+        driver.wait().unwrap();
+        // The mark stands in the driver's own command line, and so in that of its unfinished
+        // children.
+        assert!(
+            eventually(|| marked(&mark).is_empty()),
+            "{:?}",
+            marked(&mark)
+        );
+    }
+}
+
+/// Not a test of its own: a driver that starts one sandbox after another.
+#[test]
+fn the_driver_that_starts_and_starts() {
+    let Ok(mark) = std::env::var(DRIVER) else {
+        return;
+    };
+    let mut kept = Vec::new();
+    while kept.len() < 100 {
+        let script = format!("setsid sleep {mark} & sleep {mark}");
+        let mut s = submission(&["/bin/sh", "-c", &script]);
+        s.isolation = if kept.len() % 2 == 0 {
+            Isolation::Namespaces
+        } else {
+            Isolation::None
+        };
+        kept.push(s.spawn().unwrap());
+    }
+}
+
 // ---- the attempt's folders ----
 
 #[test]
