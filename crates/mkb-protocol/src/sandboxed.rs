@@ -43,7 +43,10 @@ impl Attempter for Sandboxed<'_> {
             limits: self.limits.clone(),
             tests: task::tests(request.task),
             app: Vec::new(),
-            docs: docs.iter().map(|(path, bytes)| (path, bytes.to_vec())).collect(),
+            docs: docs
+                .iter()
+                .map(|(path, bytes)| (path, bytes.to_vec()))
+                .collect(),
             read_only: self.read_only.clone(),
             env: self.env.clone(),
             instruction: task::instruction_text(request.task, request.attachment),

@@ -5,8 +5,8 @@ use mkb_catalog::skill::{self, Origin};
 use mkb_catalog::{Arm, Payload, Trial};
 use mkb_store::{Store, StoreError};
 
-/// A function from a skill's text to a control's.
-pub type Rewrite<'a> = &'a (dyn Fn(&str) -> String + Sync);
+/// A function from a skill's text to a control's; `None` where the skill gives no such control.
+pub type Rewrite<'a> = &'a (dyn Fn(&str) -> Option<String> + Sync);
 
 /// How the control arms make their texts of a source's skill.
 #[derive(Clone, Copy)]
@@ -15,6 +15,16 @@ pub struct Transfer<'a> {
     pub wrong: Rewrite<'a>,
     /// Gives a text of its kind without a claim about what can be tuned.
     pub placebo: Rewrite<'a>,
+}
+
+impl Transfer<'static> {
+    /// The controls of the built-in agents. A skill without a claim has no `wrong` control.
+    pub fn builtin() -> Self {
+        Self {
+            wrong: &|skill| mkb_agent::skill::wrong(skill).ok(),
+            placebo: &|skill| Some(mkb_agent::skill::placebo(skill)),
+        }
+    }
 }
 
 impl Transfer<'_> {
@@ -42,11 +52,12 @@ impl Transfer<'_> {
         if skill::is_blank(&readable) {
             return Ok(None);
         }
-        Ok(match payload {
-            Payload::Skill | Payload::Code => skill::attachment(origin, &text),
-            Payload::Wrong => skill::attachment(origin, (self.wrong)(&readable).as_bytes()),
-            Payload::Placebo => skill::attachment(origin, (self.placebo)(&readable).as_bytes()),
-        })
+        let text = match payload {
+            Payload::Skill | Payload::Code => Some(text),
+            Payload::Wrong => (self.wrong)(&readable).map(String::into_bytes),
+            Payload::Placebo => (self.placebo)(&readable).map(String::into_bytes),
+        };
+        Ok(text.and_then(|text| skill::attachment(origin, &text)))
     }
 
     /// Whether what a stored trial was given, by its digest, is what its source would give now.
@@ -81,5 +92,18 @@ impl Transfer<'_> {
         };
         let text = store.artifact(&source, SKILL_PATH)?.unwrap_or_default();
         Ok(mkb_catalog::fingerprint::sha256_hex(&kept) == given && skill::carries(&kept, &text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_skill_without_a_claim_has_no_wrong_control_but_a_placebo() {
+        let builtin = Transfer::builtin();
+        let skill = "The day was long.\n";
+        assert_eq!((builtin.wrong)(skill), None);
+        assert!((builtin.placebo)(skill).is_some_and(|text| !skill::is_blank(&text)));
     }
 }

@@ -72,8 +72,8 @@ pub fn trial(problem: &str, replicate: u32, arm: &str) -> Trial {
 
 pub fn transfer() -> Transfer<'static> {
     Transfer {
-        wrong: &|text| format!("Not so: {text}"),
-        placebo: &|_| "The attempt went well.\n".to_owned(),
+        wrong: &|text| Some(format!("Not so: {text}")),
+        placebo: &|_| Some("The attempt went well.\n".to_owned()),
     }
 }
 
