@@ -214,7 +214,7 @@ class _Carried:
                     f"{got.describe()}, "
                     "which the DSL does not allow: convert explicitly, or use another name"
                 )
-                if exposed:
+                if exposed or (spec.kind == "leaf" and got.kind == "leaf"):
                     raise DSLTypeError(f"{_at()}`{self.names[i]}` {message}")
                 self.lost[i] = message
                 return

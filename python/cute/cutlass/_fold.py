@@ -128,8 +128,8 @@ FLOAT_OF: dict[str, Callable[[int], float]] = {
     "f32": f32_of,
     "tf32": f32_of,
     "f64": f64_of,
-    "e4m3": lambda b: _fp8_of(b, 4, 3, True),
-    "e5m2": lambda b: _fp8_of(b, 5, 2, False),
+    "e4m3": lambda b: _fp8_of(b & 0xFF, 4, 3, True),
+    "e5m2": lambda b: _fp8_of(b & 0xFF, 5, 2, False),
 }
 BITS_FLOAT: dict[str, Callable[[float], int]] = {
     "f16": bits_f16,
@@ -285,6 +285,24 @@ def _cvt(to: str, frm: str, mods: str, a: int) -> int | None:
     return bits_int(x, to)
 
 
+def _cvt_pair(to: str, frm: str, a: int) -> int | None:
+    """Two narrow floats to two 16-bit ones."""
+    narrow, wide = frm.removesuffix("x2"), to.removesuffix("x2")
+    if narrow not in FLOAT_OF or wide not in ("f16", "bf16"):
+        return None
+    low, high = (BITS_FLOAT[wide](FLOAT_OF[narrow](a >> shift)) for shift in (0, 8))
+    return low | high << 16
+
+
+def _pack_pair(ty: str, args: list[int]) -> int | None:
+    """Two singles (the high one first) to two narrower floats."""
+    kind = ty.removesuffix("x2")
+    if kind not in BITS_FLOAT:
+        return None
+    high, low = (BITS_FLOAT[kind](f32_of(a)) for a in args)
+    return low | high << BITS_OF[kind]
+
+
 def _int_range(ty: str) -> tuple[int, int]:
     width = BITS_OF[ty]
     return (-(1 << (width - 1)), (1 << (width - 1)) - 1) if ty[0] == "s" else (0, (1 << width) - 1)
@@ -339,7 +357,11 @@ def evaluate(
     :param args: bits of the operands.
     """
     if op == "cvt":
+        if ty.endswith("x2"):
+            return _cvt_pair(ty, attr, args[0])
         return _cvt(ty, attr, mods, args[0])
+    if op == "cvt.pack":
+        return _pack_pair(ty, args)
     if op == "setp":
         return _compare(attr, ty, args[0], args[1])
     if op == "selp":

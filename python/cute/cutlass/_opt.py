@@ -8,7 +8,7 @@ that structured statements yield. The walks are repeated, since each exposes wor
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import _fold
@@ -433,9 +433,13 @@ class _Walk:
 
     def region(self, block: Block) -> Block:
         """Walk `block` into a new one; what it shares is forgotten afterwards."""
+        return self.region_of(lambda: self.block(block))
+
+    def region_of(self, walk: Callable[[], None]) -> Block:
+        """What `walk` emits, as a new block; what it shares is forgotten afterwards."""
         outer, self.out = self.out, Block()
         mark = len(self.log)
-        self.block(block)
+        walk()
         for key in self.log[mark:]:
             self.shared.pop(key, None)
         del self.log[mark:]
@@ -527,7 +531,7 @@ class _Walk:
         return sorted(keys, key=lambda k: (k[0].id, k[1]))
 
     def for_(self, inst: Inst) -> None:
-        induction, ty, unroll, full = inst.attr
+        _, ty, unroll, full = inst.attr
         start, stop, step = (self.get(a) for a in inst.args[:3])
         inits = [self.get(a) for a in inst.args[3:]]
         body = inst.regions[0]
@@ -544,36 +548,96 @@ class _Walk:
             if self.should_unroll(body, trips, unroll, full):
                 self.unroll(inst, body, range(lo, hi, by), ty, inits)
                 return
-        params, carried_in, yields_at = [], [], []
-        for p, init, y in zip(body.params, inits, body.yields, strict=True):
+        if unroll > 1 and isinstance(step, Const) and _fold.int_of(step.bits, ty) > 0:
+            inits, start = self.partly(inst, ty, start, stop, step, inits, unroll)
+        results = self.loop(inst, ty, start, stop, step, inits, 1)
+        for d, x in zip(inst.dst, results, strict=True):
+            self.env[d] = x
+
+    def partly(
+        self,
+        inst: Inst,
+        ty: str,
+        start: Operand,
+        stop: Operand,
+        step: Const,
+        inits: list[Operand],
+        copies: int,
+    ) -> tuple[list[Operand], Operand]:
+        """Run the turns that fill whole groups of `copies`; gives the values and where the rest "
+        "begins."""
+        stride = _fold.int_of(step.bits, ty) * copies
+        cls = CLASS_OF[ty]
+        unsigned = "u" + ty[1:]
+        span = self.make("sub", ty, (stop, start))
+        if ty[0] == "s":
+            span = self.make("max", ty, (span, Const(0, cls)))
+        groups = self.make("div", unsigned, (span, Const(stride, cls)))
+        if stride & (stride - 1) == 0:
+            groups = self.make("shr", unsigned, (span, Const(stride.bit_length() - 1, "b32")))
+        covered = self.make("mul.lo", ty, (groups, Const(stride, cls)))
+        middle = self.make("add", ty, (start, covered))
+        done = self.loop(inst, ty, start, middle, Const(stride, cls), inits, copies)
+        return done, middle
+
+    def loop(
+        self,
+        inst: Inst,
+        ty: str,
+        start: Operand,
+        stop: Operand,
+        step: Operand,
+        inits: list[Operand],
+        copies: int,
+    ) -> list[Operand]:
+        """Walk a loop that remains one, `copies` turns of it in each of its turns; gives its "
+        "results."""
+        if all(isinstance(x, Const) for x in (start, stop, step)):
+            bounds = [_fold.int_of(x.bits, ty) for x in (start, stop, step)]  # type: ignore[union-attr]
+            if len(range(*bounds)) == 0:
+                return inits
+        induction = inst.attr[0]
+        body = inst.regions[0]
+        fixed: dict[int, Operand] = {}
+        params, carried_in, yielded = [], [], []
+        for i, (p, init, y) in enumerate(zip(body.params, inits, body.yields, strict=True)):
             if y is p:
                 self.env[p] = init
-                self.env[inst.dst[len(yields_at)]] = init
+                fixed[i] = init
             else:
-                params.append((p, inst.dst[len(yields_at)], y))
+                params.append(p)
+                yielded.append(y)
                 carried_in.append(init)
-            yields_at.append(y)
         keys = self.stored_keys(body)
-        new_params = [Value(i.cls) for i in carried_in]
-        for (p, _, _), value in zip(params, new_params, strict=True):
-            self.env[p] = value
         key_inits = [self.state.get(k) or undefined(CLASS_OF[k[0].ty]) for k in keys]
+        new_params = [Value(i.cls) for i in carried_in]
         key_params = [Value(i.cls) for i in key_inits]
         counter = Value(CLASS_OF[ty])
-        self.env[induction] = counter
         outer_state = self.state
         self.state = {**outer_state, **dict(zip(keys, key_params, strict=True))}
-        new = self.region(body)
+        current: list[Operand] = list(new_params)
+
+        def turns() -> None:
+            nonlocal current
+            single = _fold.int_of(step.bits, ty) // copies if isinstance(step, Const) else 0
+            for k in range(copies):
+                index: Operand = counter
+                if k:
+                    index = self.make("add", ty, (counter, Const(single * k, CLASS_OF[ty])))
+                self.env[induction] = index
+                for p, value in zip(params, current, strict=True):
+                    self.env[p] = value
+                self.block(body)
+                current = [self.get(y) for y in yielded]
+
+        new = self.region_of(turns)
         new.params = [*new_params, *key_params]
-        new.yields = [*(self.get(y) for _, _, y in params), *(self.state[k] for k in keys)]
+        new.yields = [*current, *(self.state[k] for k in keys)]
         self.state = outer_state
         self.loc = inst.loc
-        inside = self.hoist(new, {counter, *new.params})
-        del inside
+        self.hoist(new, {counter, *new.params})
         results = [Value(p.cls) for p in new.params]
-        for (_, d, _), r in zip(params, results[: len(params)], strict=True):
-            self.env[d] = r
-        for k, r in zip(keys, results[len(params) :], strict=True):
+        for k, r in zip(keys, results[len(new_params) :], strict=True):
             self.state[k] = r
         self.out.insts.append(
             Inst(
@@ -582,11 +646,13 @@ class _Walk:
                 (start, stop, step, *carried_in, *key_inits),
                 tuple(results),
                 "",
-                (counter, ty, unroll, full),
+                (counter, ty, inst.attr[2] if copies == 1 and inst.attr[2] < 2 else 1, False),
                 inst.loc,
                 (new,),
             )
         )
+        rest = iter(results[: len(new_params)])
+        return [fixed[i] if i in fixed else next(rest) for i in range(len(inits))]
 
     def should_unroll(self, body: Block, trips: int, unroll: int, full: bool) -> bool:
         if full:
@@ -859,6 +925,33 @@ def fuse(root: Block) -> None:
         block.insts = [i for i in block.insts if i.op != "dead"]
 
 
+def widen_stores(root: Block) -> None:
+    """A store of 16-bit values that came in pairs stores the pairs."""
+    halves: dict[Value, Inst] = {}
+    for block in walk_blocks(root):
+        for inst in block.insts:
+            if inst.op == "unpack" and inst.ty == "b32":
+                for d in inst.dst:
+                    halves[d] = inst
+    for block in walk_blocks(root):
+        for inst in block.insts:
+            if inst.op != "st" or BITS_OF[inst.ty] != 16 or len(inst.args) % 2 == 0:
+                continue
+            pairs = [_pair(halves, *inst.args[i : i + 2]) for i in range(1, len(inst.args), 2)]
+            if all(p is not None for p in pairs):
+                inst.args = (inst.args[0], *pairs)
+                inst.ty = "b32"
+
+
+def _pair(halves: dict[Value, Inst], lo: Operand, hi: Operand) -> Operand | None:
+    if isinstance(lo, Const) and isinstance(hi, Const):
+        return Const((lo.bits & 0xFFFF) | (hi.bits & 0xFFFF) << 16, "b32")
+    source = halves.get(lo)  # type: ignore[arg-type]
+    if source is not None and source.dst == (lo, hi):
+        return source.args[0]  # type: ignore[no-any-return]
+    return None
+
+
 def optimize(root: Block) -> Block:
     """The optimized program."""
     walk = _Walk(frozenset())
@@ -875,6 +968,7 @@ def optimize(root: Block) -> Block:
     walk = _Walk(frozenset())
     walk.block(block)
     block = walk.out
+    widen_stores(block)
     eliminate_dead(block)
     fuse(block)
     return block

@@ -1,0 +1,1 @@
+"""Owns the package path `cuda.bindings`."""
