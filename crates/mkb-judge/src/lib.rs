@@ -3,5 +3,6 @@
 pub mod contract;
 pub mod dtype;
 pub mod policy;
+pub mod station;
 pub mod value;
 pub mod worker;

@@ -33,6 +33,14 @@ pub enum Rule {
     Patching,
     /// The network.
     Network,
+    /// A call that ran no kernel of the task's DSL.
+    NoKernel,
+    /// Outputs that do not depend on the DSL's kernels.
+    WithheldResult,
+    /// DSL kernels that only copy what eager operations computed.
+    CopiedResult,
+    /// Data computed on the host and sent to the device during a call.
+    HostData,
 }
 
 impl Rule {
@@ -47,6 +55,10 @@ impl Rule {
             Rule::HiddenCode => "hidden-code",
             Rule::Patching => "patching",
             Rule::Network => "network",
+            Rule::NoKernel => "no-kernel",
+            Rule::WithheldResult => "withheld-result",
+            Rule::CopiedResult => "copied-result",
+            Rule::HostData => "host-data",
         }
     }
 }

@@ -107,6 +107,7 @@ pub struct Station {
     record: File,
     /// What a replay plays.
     played: Option<File>,
+    last_played: Option<Segment>,
     /// Its virtual GPU.
     pub device: Option<mkb_device::client::DeviceProcess>,
 }
@@ -179,7 +180,7 @@ impl Station {
             }
         }
         let process = start.spawn().map_err(|source| StationError::Start { role: name, source })?;
-        Ok(Self { role: name, control: Control::new(ours), process, arena, record, played, device })
+        Ok(Self { role: name, control: Control::new(ours), process, arena, record, played, last_played: None, device })
     }
 
     /// Asks the worker; see [`Control::request`].
@@ -239,11 +240,18 @@ impl Station {
     ///
     /// # Errors
     /// Where the file cannot be written, or this is no replay.
-    pub fn to_play(&self, bytes: &[u8]) -> io::Result<Segment> {
+    pub fn to_play(&mut self, bytes: &[u8]) -> io::Result<Segment> {
         let file = self.played.as_ref().ok_or(io::ErrorKind::Unsupported)?;
         let offset = file.metadata()?.len();
         file.write_all_at(bytes, offset)?;
-        Ok((offset, bytes.len() as u64))
+        let segment = (offset, bytes.len() as u64);
+        self.last_played = Some(segment);
+        Ok(segment)
+    }
+
+    /// What [`Station::to_play`] appended last.
+    pub fn last_played(&self) -> Option<Segment> {
+        self.last_played
     }
 
     /// How the process ended, waiting a moment for one that is about to.

@@ -1,0 +1,415 @@
+//! One kernel file through its draws: run, replayed, compared, charged.
+
+use std::time::{Duration, Instant};
+
+use mkb_catalog::grading::{Cancel, GradeFailure};
+use mkb_device::account::{Garbage, LaunchAccount};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::charge::{Charge, charge};
+use crate::limits::{CORRECTNESS_DRAWS, EVALUATION, MODELLED_DRAWS, Stage};
+use crate::policy::{Finding, Rule};
+use crate::station::{Segment, Station, StationError};
+use crate::value::{self, Outputs, Tensor, Value};
+use crate::worker::{FailureKind, WorkerError};
+
+/// Seeds of one evaluation, 63 bits each, no two alike.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seeds {
+    /// Of the correctness draws.
+    pub correctness: Vec<u64>,
+    /// Of the timed draws.
+    pub timing: Vec<u64>,
+    /// Of the garbage that withheld results are overwritten with.
+    pub garbage: u64,
+}
+
+impl Seeds {
+    /// Fresh ones from the system's randomness.
+    ///
+    /// # Errors
+    /// Where the system has none.
+    pub fn fresh() -> Result<Self, GradeFailure> {
+        let mut all = Vec::new();
+        while all.len() < CORRECTNESS_DRAWS + MODELLED_DRAWS + 1 {
+            let word = getrandom::u64().map_err(|e| GradeFailure::Infrastructure(format!("no randomness: {e}")))?;
+            if !all.contains(&(word >> 1)) {
+                all.push(word >> 1);
+            }
+        }
+        let timing = all.split_off(CORRECTNESS_DRAWS);
+        Ok(Self { correctness: all, garbage: timing[MODELLED_DRAWS], timing: timing[..MODELLED_DRAWS].to_vec() })
+    }
+}
+
+/// What came of an evaluation so far; what had finished before a failure is kept.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Whether the file was imported.
+    pub imported: bool,
+    /// Correctness draws that agreed.
+    pub correct_draws: usize,
+    /// The first disagreement.
+    pub mismatch: Option<String>,
+    /// Why the evaluation stopped early.
+    pub error: Option<String>,
+    /// What broke a rule.
+    pub findings: Vec<Finding>,
+    /// Charges of the kernel and of eager, for each timed draw.
+    pub timed: Vec<(Charge, Charge)>,
+    /// The process's standard error.
+    pub stderr: String,
+    /// The submission's tape.
+    pub tape: Vec<u8>,
+}
+
+/// Why an evaluation stops.
+enum Halt {
+    /// The submission failed; the outcome says how.
+    Failed(String),
+    /// The device does not model an operation.
+    Incomplete(String),
+    /// The judge failed.
+    Judge(GradeFailure),
+}
+
+/// What an evaluation needs.
+pub struct Evaluation<'a> {
+    /// Draws inputs and expected values.
+    pub reference: &'a mut Station,
+    /// Runs the kernel file.
+    pub submission: &'a mut Station,
+    /// Plays the submission's tape.
+    pub replay: &'a mut Station,
+    /// Which of the inputs may change, by position.
+    pub mutable: &'a [bool],
+    /// What eager operations and launches cost.
+    pub device: &'a vgpu::cost::Device,
+    /// Seeds.
+    pub seeds: &'a Seeds,
+    /// The wish to stop.
+    pub cancel: &'a Cancel,
+    /// When it began.
+    pub started: Instant,
+}
+
+#[derive(Deserialize)]
+struct Drawn {
+    inputs: Vec<Value>,
+}
+
+#[derive(Deserialize)]
+struct Returned {
+    outputs: Value,
+    #[serde(default)]
+    tape: Option<Segment>,
+    #[serde(default)]
+    account: Option<Segment>,
+}
+
+/// One draw's expected side.
+struct Expected {
+    inputs: Vec<Value>,
+    outputs: Value,
+    anchor: Value,
+    eager: Segment,
+}
+
+/// What a replay gave.
+struct Replayed {
+    inputs: Vec<Value>,
+    outputs: Value,
+    charge: Charge,
+    launches: Vec<LaunchAccount>,
+}
+
+/// Ends where the virtual GPU met what it does not model.
+#[derive(Debug)]
+pub struct Incomplete {
+    /// The operation, and where.
+    pub operation: String,
+}
+
+impl Evaluation<'_> {
+    /// Runs it all. The outcome holds what came of it, also where the submission failed.
+    ///
+    /// # Errors
+    /// The inner error where the device lacks an operation; the outer where the judge failed.
+    pub fn run(mut self, outcome: &mut Outcome) -> Result<Result<(), Incomplete>, GradeFailure> {
+        let result = self.stages(outcome);
+        self.submission.freeze();
+        outcome.stderr = self.submission.tails().0;
+        match result {
+            Ok(()) => Ok(Ok(())),
+            Err(Halt::Failed(error)) => {
+                outcome.error = Some(error);
+                Ok(Ok(()))
+            }
+            Err(Halt::Incomplete(operation)) => Ok(Err(Incomplete { operation })),
+            Err(Halt::Judge(failure)) => Err(failure),
+        }
+    }
+
+    fn stages(&mut self, outcome: &mut Outcome) -> Result<(), Halt> {
+        let import: serde_json::Value = self.ask_submission(Stage::Import, json!({"op": "import", "path": crate::station::KERNEL_INSIDE}))?;
+        outcome.imported = true;
+        if let Some(segment) = import.get("tape").and_then(|t| serde_json::from_value::<Segment>(t.clone()).ok()) {
+            self.play(Stage::Import, segment, None, outcome)?;
+        }
+        for number in 1..=CORRECTNESS_DRAWS {
+            let stage = Stage::Draw(number);
+            let expected = self.expect(self.seeds.correctness[number - 1])?;
+            let replayed = self.draw(stage, &expected, outcome)?;
+            match self.compare(&expected, &replayed.inputs, &replayed.outputs) {
+                Ok(()) => outcome.correct_draws += 1,
+                Err(mismatch) => {
+                    outcome.mismatch.get_or_insert(format!("{stage}: {mismatch}"));
+                }
+            }
+            self.look_at_launches(stage, &replayed, outcome);
+            self.release(stage)?;
+        }
+        if outcome.correct_draws < CORRECTNESS_DRAWS {
+            return Ok(()); // Nothing is timed for what is wrong.
+        }
+        for number in 1..=MODELLED_DRAWS {
+            let stage = Stage::Timing(number);
+            let expected = self.expect(self.seeds.timing[number - 1])?;
+            let last = number == MODELLED_DRAWS;
+            if last {
+                self.track(true, None)?;
+            }
+            let replayed = self.draw(stage, &expected, outcome)?;
+            if let Err(mismatch) = self.compare(&expected, &replayed.inputs, &replayed.outputs) {
+                outcome.mismatch.get_or_insert(format!("{stage}: {mismatch}"));
+                outcome.timed.clear();
+                return Err(Halt::Failed(format!("{stage}: an output of a timed call is wrong")));
+            }
+            self.look_at_launches(stage, &replayed, outcome);
+            if last {
+                self.withhold(stage, &expected, &replayed, outcome)?;
+            }
+            let eager = self.reference.recorded(expected.eager).map_err(|e| judge(format!("eager tape: {e}")))?;
+            let eager = charge(&eager, &[], self.device).map_err(|e| judge(format!("eager tape: {e}")))?;
+            outcome.timed.push((replayed.charge, eager));
+            self.release(stage)?;
+        }
+        Ok(())
+    }
+
+    /// The expected side of a draw. Any failure here is the judge's.
+    fn expect(&mut self, seed: u64) -> Result<Expected, Halt> {
+        let drawn: Drawn = self.ask_reference(json!({"op": "draw", "seed": seed}))?;
+        let returned: Returned = self.ask_reference(json!({"op": "reference"}))?;
+        let anchor: Returned = self.ask_reference(json!({"op": "anchor"}))?;
+        let eager = returned.tape.ok_or_else(|| judge("the reference left no tape".to_owned()))?;
+        Ok(Expected { inputs: drawn.inputs, outputs: returned.outputs, anchor: anchor.outputs, eager })
+    }
+
+    /// One call of `solve` and its replay.
+    fn draw(&mut self, stage: Stage, expected: &Expected, outcome: &mut Outcome) -> Result<Replayed, Halt> {
+        let limit = self.left(stage)?;
+        let cancel = self.cancel.clone();
+        let cancelled = || cancel.is_cancelled();
+        match self.submission.place(&expected.inputs, &self.reference.arena, limit, &cancelled) {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => return Err(Halt::Failed(format!("{stage}: {error}"))),
+            Err(error) => return Err(self.submission_failed(stage, error)),
+        }
+        let returned: Returned = self.ask_submission(stage, json!({"op": "call"}))?;
+        let segment = returned.tape.ok_or_else(|| Halt::Failed(format!("{stage}: the call left no tape")))?;
+        self.play(stage, segment, Some(expected), outcome)?.ok_or_else(|| Halt::Failed(format!("{stage}: the replay returned nothing")))
+    }
+
+    /// Replays a segment; with `expected`, on its inputs.
+    fn play(&mut self, stage: Stage, segment: Segment, expected: Option<&Expected>, outcome: &mut Outcome) -> Result<Option<Replayed>, Halt> {
+        let bytes = self.submission.recorded(segment).map_err(|e| Halt::Failed(format!("{stage}: the tape cannot be read: {e}")))?;
+        outcome.tape.extend(&bytes);
+        let played = self.replay.to_play(&bytes).map_err(|e| judge(format!("replay tape: {e}")))?;
+        self.play_again(stage, played, expected)
+    }
+
+    fn play_again(&mut self, stage: Stage, (offset, length): Segment, expected: Option<&Expected>) -> Result<Option<Replayed>, Halt> {
+        let limit = self.left(stage)?;
+        let cancel = self.cancel.clone();
+        let cancelled = || cancel.is_cancelled();
+        let mut inputs = Vec::new();
+        if let Some(expected) = expected {
+            let placed = self.replay.place(&expected.inputs, &self.reference.arena, limit, &cancelled);
+            inputs = placed.map_err(|e| self.replay_failed(stage, e))?.map_err(judge)?;
+        }
+        let request = json!({"op": "replay", "offset": offset, "length": length});
+        let returned: serde_json::Value = self.replay.request(request, limit, &cancelled).map_err(|e| self.replay_failed(stage, e))?;
+        let account: Option<Segment> = returned.get("account").and_then(|a| serde_json::from_value(a.clone()).ok());
+        let launches = match &mut self.replay.device {
+            Some(device) => device.account().map_err(|e| judge(format!("virtual GPU: {e}")))?,
+            None => Vec::new(),
+        };
+        if expected.is_none() {
+            return Ok(None);
+        }
+        let returned: Returned = serde_json::from_value(returned).map_err(|_| Halt::Failed(format!("{stage}: solve returned nothing")))?;
+        let segment = account.ok_or_else(|| judge("the replay left no account".to_owned()))?;
+        let bytes = self.replay.recorded(segment).map_err(|e| judge(format!("account: {e}")))?;
+        let charge = charge(&bytes, &launches, self.device).map_err(|e| judge(format!("account: {e}")))?;
+        Ok(Some(Replayed { inputs, outputs: returned.outputs, charge, launches }))
+    }
+
+    /// Compares a replay's outputs with the expected ones, and its inputs with what they were.
+    fn compare(&self, expected: &Expected, inputs: &[Value], outputs: &Value) -> Result<(), String> {
+        let theirs = Outputs { value: outputs, memory: &*self.replay };
+        let reference = Outputs { value: &expected.outputs, memory: &*self.reference };
+        let anchor = Outputs { value: &expected.anchor, memory: &*self.reference };
+        value::compare(theirs, reference, anchor).map_err(|e| e.to_string())?;
+        for (number, (before, after)) in expected.inputs.iter().zip(inputs).enumerate() {
+            if !self.mutable.get(number).copied().unwrap_or(false) && self.changed(before, after) {
+                return Err(format!("input {} was changed; only inputs that the problem names may be", number + 1));
+            }
+        }
+        Ok(())
+    }
+
+    fn changed(&self, before: &Value, after: &Value) -> bool {
+        let (Value::Tensor(before), Value::Tensor(after)) = (before, after) else { return false };
+        let read = |t: &Tensor, station: &Station| t.address.zip(t.span()).and_then(|(a, n)| station.arena.bytes(a, n).map(<[u8]>::to_vec));
+        match (before.span(), before.address.zip(after.address)) {
+            (Some(span), Some((b, a))) => self.reference.arena.bytes(b, span) != self.replay.arena.bytes(a, span),
+            _ => read(before, self.reference) != read(after, self.replay),
+        }
+    }
+
+    /// Each call must run a kernel of the task's DSL, and must not carry data in from the host.
+    fn look_at_launches(&self, stage: Stage, replayed: &Replayed, outcome: &mut Outcome) {
+        let mut find = |rule, what: String| {
+            if !outcome.findings.iter().any(|f| f.rule == rule) {
+                outcome.findings.push(Finding { rule, line: 0, what });
+            }
+        };
+        if replayed.launches.is_empty() {
+            find(Rule::NoKernel, format!("{stage}: the call ran no kernel of the task's DSL"));
+        } else if replayed.launches.iter().all(|l| l.copies == Some(true)) {
+            find(Rule::CopiedResult, format!("{stage}: the DSL's kernels only copy what eager operations of the call computed"));
+        }
+        if replayed.charge.host_bytes > HOST_BYTES {
+            find(Rule::HostData, format!("{stage}: the call sent {} bytes that the host computed to the device; up to {HOST_BYTES} are allowed", replayed.charge.host_bytes));
+        }
+    }
+
+    /// Runs the draw again with what the DSL's launches wrote overwritten: the outputs must be wrong.
+    fn withhold(&mut self, stage: Stage, expected: &Expected, replayed: &Replayed, outcome: &mut Outcome) -> Result<(), Halt> {
+        if replayed.launches.is_empty() || self.replay.device.is_none() {
+            return self.track(false, None);
+        }
+        let segment = self.replay.last_played().ok_or_else(|| judge("nothing was played".to_owned()))?;
+        for garbage in [Garbage::Nan, Garbage::Random { seed: self.seeds.garbage }] {
+            self.ask_replay_release(stage)?;
+            self.track(true, Some(garbage))?;
+            // Garbage may well make the call itself fail: it depended on the results.
+            let again = match self.play_again(stage, segment, Some(expected)) {
+                Ok(Some(again)) => again,
+                Ok(None) | Err(Halt::Failed(_)) => break,
+                Err(halt) => return Err(halt),
+            };
+            if self.compare(expected, &again.inputs, &again.outputs).is_ok() {
+                let what = "with the DSL kernels' results withheld the outputs are still right: they do not depend on them".to_owned();
+                outcome.findings.push(Finding { rule: Rule::WithheldResult, line: 0, what });
+                break;
+            }
+        }
+        self.track(false, None)
+    }
+
+    fn track(&mut self, on: bool, garbage: Option<Garbage>) -> Result<(), Halt> {
+        match &mut self.replay.device {
+            Some(device) => device.track(on, garbage, Vec::new()).map_err(|e| judge(format!("virtual GPU: {e}"))),
+            None => Ok(()),
+        }
+    }
+
+    fn release(&mut self, stage: Stage) -> Result<(), Halt> {
+        let _: serde_json::Value = self.ask_reference(json!({"op": "release"}))?;
+        let _: serde_json::Value = self.ask_submission(stage, json!({"op": "release"}))?;
+        self.ask_replay_release(stage)
+    }
+
+    fn ask_replay_release(&mut self, stage: Stage) -> Result<(), Halt> {
+        let limit = self.left(stage)?;
+        let cancel = self.cancel.clone();
+        let request = json!({"op": "release"});
+        let released: Result<serde_json::Value, _> = self.replay.request(request, limit, &|| cancel.is_cancelled());
+        released.map(|_| ()).map_err(|e| self.replay_failed(stage, e))
+    }
+
+    /// What the stage may still take, within what the whole may.
+    fn left(&self, stage: Stage) -> Result<Duration, Halt> {
+        let left = EVALUATION.saturating_sub(self.started.elapsed());
+        if left.is_zero() {
+            return Err(Halt::Failed(format!("{stage}: the evaluation took longer than {} s", EVALUATION.as_secs())));
+        }
+        Ok(stage.limit().min(left))
+    }
+
+    fn ask_reference<T: serde::de::DeserializeOwned>(&mut self, request: serde_json::Value) -> Result<T, Halt> {
+        let cancel = self.cancel.clone();
+        let answer = self.reference.request(request, EVALUATION, &|| cancel.is_cancelled());
+        answer.map_err(|error| match error {
+            WorkerError::Cancelled => Halt::Judge(GradeFailure::Cancelled),
+            WorkerError::Ended => judge(format!("the reference worker ended: {}", self.reference.tails().0)),
+            other => judge(format!("the reference worker: {other}")),
+        })
+    }
+
+    fn ask_submission<T: serde::de::DeserializeOwned>(&mut self, stage: Stage, request: serde_json::Value) -> Result<T, Halt> {
+        let limit = self.left(stage)?;
+        let cancel = self.cancel.clone();
+        let answer = self.submission.request(request, limit, &|| cancel.is_cancelled());
+        answer.map_err(|error| self.submission_failed(stage, error))
+    }
+
+    fn submission_failed(&self, stage: Stage, error: WorkerError) -> Halt {
+        let (stderr, stdout) = self.submission.tails();
+        match error {
+            WorkerError::Failed(failure) if failure.kind == FailureKind::Incomplete => Halt::Incomplete(failure.message),
+            WorkerError::Failed(failure) => Halt::Failed(format!("{stage}: {failure}")),
+            WorkerError::Ended => {
+                let how = self.submission.ended().map_or("closed its socket".to_owned(), |o| o.to_string());
+                Halt::Failed(format!("{stage}: the process {how}\n{}", last(&stderr)))
+            }
+            WorkerError::TimedOut(limit) => Halt::Failed(format!("{stage}: no result within {} s\n{}", limit.as_secs(), last(&stdout))),
+            WorkerError::Cancelled => Halt::Judge(GradeFailure::Cancelled),
+            other => Halt::Failed(format!("{stage}: {other}")),
+        }
+    }
+
+    /// A tape that its player cannot play is the submission's failure; its player's absence is the judge's.
+    fn replay_failed(&self, stage: Stage, error: WorkerError) -> Halt {
+        match error {
+            WorkerError::Failed(failure) if failure.kind == FailureKind::Incomplete => Halt::Incomplete(failure.message),
+            WorkerError::Failed(failure) => Halt::Failed(format!("{stage}: in the replay of the call: {}", failure.message)),
+            WorkerError::Ended => Halt::Failed(format!("{stage}: the replay of the call ended its process\n{}", last(&self.replay.tails().0))),
+            WorkerError::TimedOut(limit) => Halt::Failed(format!("{stage}: the replay of the call took longer than {} s", limit.as_secs())),
+            WorkerError::Cancelled => Halt::Judge(GradeFailure::Cancelled),
+            other => judge(format!("the replay worker: {other}")),
+        }
+    }
+}
+
+/// Bytes of host data that a call may send to the device.
+pub const HOST_BYTES: u64 = 4096;
+
+fn judge(error: impl ToString) -> Halt {
+    Halt::Judge(GradeFailure::Infrastructure(error.to_string()))
+}
+
+impl From<StationError> for Halt {
+    fn from(error: StationError) -> Self {
+        judge(error)
+    }
+}
+
+/// The last 2,000 characters.
+fn last(text: &str) -> &str {
+    let start = text.char_indices().rev().nth(1_999).map_or(0, |(i, _)| i);
+    text[start..].trim_end()
+}
