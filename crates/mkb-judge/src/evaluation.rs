@@ -33,13 +33,18 @@ impl Seeds {
     pub fn fresh() -> Result<Self, GradeFailure> {
         let mut all = Vec::new();
         while all.len() < CORRECTNESS_DRAWS + MODELLED_DRAWS + 1 {
-            let word = getrandom::u64().map_err(|e| GradeFailure::Infrastructure(format!("no randomness: {e}")))?;
+            let word = getrandom::u64()
+                .map_err(|e| GradeFailure::Infrastructure(format!("no randomness: {e}")))?;
             if !all.contains(&(word >> 1)) {
                 all.push(word >> 1);
             }
         }
         let timing = all.split_off(CORRECTNESS_DRAWS);
-        Ok(Self { correctness: all, garbage: timing[MODELLED_DRAWS], timing: timing[..MODELLED_DRAWS].to_vec() })
+        Ok(Self {
+            correctness: all,
+            garbage: timing[MODELLED_DRAWS],
+            timing: timing[..MODELLED_DRAWS].to_vec(),
+        })
     }
 }
 
@@ -152,9 +157,15 @@ impl Evaluation<'_> {
     }
 
     fn stages(&mut self, outcome: &mut Outcome) -> Result<(), Halt> {
-        let import: serde_json::Value = self.ask_submission(Stage::Import, json!({"op": "import", "path": crate::station::KERNEL_INSIDE}))?;
+        let import: serde_json::Value = self.ask_submission(
+            Stage::Import,
+            json!({"op": "import", "path": self.submission.kernel}),
+        )?;
         outcome.imported = true;
-        if let Some(segment) = import.get("tape").and_then(|t| serde_json::from_value::<Segment>(t.clone()).ok()) {
+        if let Some(segment) = import
+            .get("tape")
+            .and_then(|t| serde_json::from_value::<Segment>(t.clone()).ok())
+        {
             self.play(Stage::Import, segment, None, outcome)?;
         }
         for number in 1..=CORRECTNESS_DRAWS {
@@ -164,7 +175,9 @@ impl Evaluation<'_> {
             match self.compare(&expected, &replayed.inputs, &replayed.outputs) {
                 Ok(()) => outcome.correct_draws += 1,
                 Err(mismatch) => {
-                    outcome.mismatch.get_or_insert(format!("{stage}: {mismatch}"));
+                    outcome
+                        .mismatch
+                        .get_or_insert(format!("{stage}: {mismatch}"));
                 }
             }
             self.look_at_launches(stage, &replayed, outcome);
@@ -182,16 +195,24 @@ impl Evaluation<'_> {
             }
             let replayed = self.draw(stage, &expected, outcome)?;
             if let Err(mismatch) = self.compare(&expected, &replayed.inputs, &replayed.outputs) {
-                outcome.mismatch.get_or_insert(format!("{stage}: {mismatch}"));
+                outcome
+                    .mismatch
+                    .get_or_insert(format!("{stage}: {mismatch}"));
                 outcome.timed.clear();
-                return Err(Halt::Failed(format!("{stage}: an output of a timed call is wrong")));
+                return Err(Halt::Failed(format!(
+                    "{stage}: an output of a timed call is wrong"
+                )));
             }
             self.look_at_launches(stage, &replayed, outcome);
             if last {
                 self.withhold(stage, &expected, &replayed, outcome)?;
             }
-            let eager = self.reference.recorded(expected.eager).map_err(|e| judge(format!("eager tape: {e}")))?;
-            let eager = charge(&eager, &[], self.device).map_err(|e| judge(format!("eager tape: {e}")))?;
+            let eager = self
+                .reference
+                .recorded(expected.eager)
+                .map_err(|e| judge(format!("eager tape: {e}")))?;
+            let eager =
+                charge(&eager, &[], self.device).map_err(|e| judge(format!("eager tape: {e}")))?;
             outcome.timed.push((replayed.charge, eager));
             self.release(stage)?;
         }
@@ -203,78 +224,159 @@ impl Evaluation<'_> {
         let drawn: Drawn = self.ask_reference(json!({"op": "draw", "seed": seed}))?;
         let returned: Returned = self.ask_reference(json!({"op": "reference"}))?;
         let anchor: Returned = self.ask_reference(json!({"op": "anchor"}))?;
-        let eager = returned.tape.ok_or_else(|| judge("the reference left no tape".to_owned()))?;
-        Ok(Expected { inputs: drawn.inputs, outputs: returned.outputs, anchor: anchor.outputs, eager })
+        let eager = returned
+            .tape
+            .ok_or_else(|| judge("the reference left no tape".to_owned()))?;
+        Ok(Expected {
+            inputs: drawn.inputs,
+            outputs: returned.outputs,
+            anchor: anchor.outputs,
+            eager,
+        })
     }
 
     /// One call of `solve` and its replay.
-    fn draw(&mut self, stage: Stage, expected: &Expected, outcome: &mut Outcome) -> Result<Replayed, Halt> {
+    fn draw(
+        &mut self,
+        stage: Stage,
+        expected: &Expected,
+        outcome: &mut Outcome,
+    ) -> Result<Replayed, Halt> {
         let limit = self.left(stage)?;
         let cancel = self.cancel.clone();
         let cancelled = || cancel.is_cancelled();
-        match self.submission.place(&expected.inputs, &self.reference.arena, limit, &cancelled) {
+        match self
+            .submission
+            .place(&expected.inputs, &self.reference.arena, limit, &cancelled)
+        {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => return Err(Halt::Failed(format!("{stage}: {error}"))),
             Err(error) => return Err(self.submission_failed(stage, error)),
         }
         let returned: Returned = self.ask_submission(stage, json!({"op": "call"}))?;
-        let segment = returned.tape.ok_or_else(|| Halt::Failed(format!("{stage}: the call left no tape")))?;
-        self.play(stage, segment, Some(expected), outcome)?.ok_or_else(|| Halt::Failed(format!("{stage}: the replay returned nothing")))
+        let segment = returned
+            .tape
+            .ok_or_else(|| Halt::Failed(format!("{stage}: the call left no tape")))?;
+        self.play(stage, segment, Some(expected), outcome)?
+            .ok_or_else(|| Halt::Failed(format!("{stage}: the replay returned nothing")))
     }
 
     /// Replays a segment; with `expected`, on its inputs.
-    fn play(&mut self, stage: Stage, segment: Segment, expected: Option<&Expected>, outcome: &mut Outcome) -> Result<Option<Replayed>, Halt> {
-        let bytes = self.submission.recorded(segment).map_err(|e| Halt::Failed(format!("{stage}: the tape cannot be read: {e}")))?;
+    fn play(
+        &mut self,
+        stage: Stage,
+        segment: Segment,
+        expected: Option<&Expected>,
+        outcome: &mut Outcome,
+    ) -> Result<Option<Replayed>, Halt> {
+        let bytes = self
+            .submission
+            .recorded(segment)
+            .map_err(|e| Halt::Failed(format!("{stage}: the tape cannot be read: {e}")))?;
         outcome.tape.extend(&bytes);
-        let played = self.replay.to_play(&bytes).map_err(|e| judge(format!("replay tape: {e}")))?;
+        let played = self
+            .replay
+            .to_play(&bytes)
+            .map_err(|e| judge(format!("replay tape: {e}")))?;
         self.play_again(stage, played, expected)
     }
 
-    fn play_again(&mut self, stage: Stage, (offset, length): Segment, expected: Option<&Expected>) -> Result<Option<Replayed>, Halt> {
+    fn play_again(
+        &mut self,
+        stage: Stage,
+        (offset, length): Segment,
+        expected: Option<&Expected>,
+    ) -> Result<Option<Replayed>, Halt> {
         let limit = self.left(stage)?;
         let cancel = self.cancel.clone();
         let cancelled = || cancel.is_cancelled();
         let mut inputs = Vec::new();
         if let Some(expected) = expected {
-            let placed = self.replay.place(&expected.inputs, &self.reference.arena, limit, &cancelled);
-            inputs = placed.map_err(|e| self.replay_failed(stage, e))?.map_err(judge)?;
+            let placed =
+                self.replay
+                    .place(&expected.inputs, &self.reference.arena, limit, &cancelled);
+            inputs = placed
+                .map_err(|e| self.replay_failed(stage, e))?
+                .map_err(judge)?;
         }
         let request = json!({"op": "replay", "offset": offset, "length": length});
-        let returned: serde_json::Value = self.replay.request(request, limit, &cancelled).map_err(|e| self.replay_failed(stage, e))?;
-        let account: Option<Segment> = returned.get("account").and_then(|a| serde_json::from_value(a.clone()).ok());
+        let returned: serde_json::Value = self
+            .replay
+            .request(request, limit, &cancelled)
+            .map_err(|e| self.replay_failed(stage, e))?;
+        let account: Option<Segment> = returned
+            .get("account")
+            .and_then(|a| serde_json::from_value(a.clone()).ok());
         let launches = match &mut self.replay.device {
-            Some(device) => device.account().map_err(|e| judge(format!("virtual GPU: {e}")))?,
+            Some(device) => device
+                .account()
+                .map_err(|e| judge(format!("virtual GPU: {e}")))?,
             None => Vec::new(),
         };
         if expected.is_none() {
             return Ok(None);
         }
-        let returned: Returned = serde_json::from_value(returned).map_err(|_| Halt::Failed(format!("{stage}: solve returned nothing")))?;
+        let returned: Returned = serde_json::from_value(returned)
+            .map_err(|_| Halt::Failed(format!("{stage}: solve returned nothing")))?;
         let segment = account.ok_or_else(|| judge("the replay left no account".to_owned()))?;
-        let bytes = self.replay.recorded(segment).map_err(|e| judge(format!("account: {e}")))?;
-        let charge = charge(&bytes, &launches, self.device).map_err(|e| judge(format!("account: {e}")))?;
-        Ok(Some(Replayed { inputs, outputs: returned.outputs, charge, launches }))
+        let bytes = self
+            .replay
+            .recorded(segment)
+            .map_err(|e| judge(format!("account: {e}")))?;
+        let charge =
+            charge(&bytes, &launches, self.device).map_err(|e| judge(format!("account: {e}")))?;
+        Ok(Some(Replayed {
+            inputs,
+            outputs: returned.outputs,
+            charge,
+            launches,
+        }))
     }
 
     /// Compares a replay's outputs with the expected ones, and its inputs with what they were.
-    fn compare(&self, expected: &Expected, inputs: &[Value], outputs: &Value) -> Result<(), String> {
-        let theirs = Outputs { value: outputs, memory: &*self.replay };
-        let reference = Outputs { value: &expected.outputs, memory: &*self.reference };
-        let anchor = Outputs { value: &expected.anchor, memory: &*self.reference };
+    fn compare(
+        &self,
+        expected: &Expected,
+        inputs: &[Value],
+        outputs: &Value,
+    ) -> Result<(), String> {
+        let theirs = Outputs {
+            value: outputs,
+            memory: &*self.replay,
+        };
+        let reference = Outputs {
+            value: &expected.outputs,
+            memory: &*self.reference,
+        };
+        let anchor = Outputs {
+            value: &expected.anchor,
+            memory: &*self.reference,
+        };
         value::compare(theirs, reference, anchor).map_err(|e| e.to_string())?;
         for (number, (before, after)) in expected.inputs.iter().zip(inputs).enumerate() {
             if !self.mutable.get(number).copied().unwrap_or(false) && self.changed(before, after) {
-                return Err(format!("input {} was changed; only inputs that the problem names may be", number + 1));
+                return Err(format!(
+                    "input {} was changed; only inputs that the problem names may be",
+                    number + 1
+                ));
             }
         }
         Ok(())
     }
 
     fn changed(&self, before: &Value, after: &Value) -> bool {
-        let (Value::Tensor(before), Value::Tensor(after)) = (before, after) else { return false };
-        let read = |t: &Tensor, station: &Station| t.address.zip(t.span()).and_then(|(a, n)| station.arena.bytes(a, n).map(<[u8]>::to_vec));
+        let (Value::Tensor(before), Value::Tensor(after)) = (before, after) else {
+            return false;
+        };
+        let read = |t: &Tensor, station: &Station| {
+            t.address
+                .zip(t.span())
+                .and_then(|(a, n)| station.arena.bytes(a, n).map(<[u8]>::to_vec))
+        };
         match (before.span(), before.address.zip(after.address)) {
-            (Some(span), Some((b, a))) => self.reference.arena.bytes(b, span) != self.replay.arena.bytes(a, span),
+            (Some(span), Some((b, a))) => {
+                self.reference.arena.bytes(b, span) != self.replay.arena.bytes(a, span)
+            }
             _ => read(before, self.reference) != read(after, self.replay),
         }
     }
@@ -283,26 +385,58 @@ impl Evaluation<'_> {
     fn look_at_launches(&self, stage: Stage, replayed: &Replayed, outcome: &mut Outcome) {
         let mut find = |rule, what: String| {
             if !outcome.findings.iter().any(|f| f.rule == rule) {
-                outcome.findings.push(Finding { rule, line: 0, what });
+                outcome.findings.push(Finding {
+                    rule,
+                    line: 0,
+                    what,
+                });
             }
         };
         if replayed.launches.is_empty() {
-            find(Rule::NoKernel, format!("{stage}: the call ran no kernel of the task's DSL"));
+            find(
+                Rule::NoKernel,
+                format!("{stage}: the call ran no kernel of the task's DSL"),
+            );
         } else if replayed.launches.iter().all(|l| l.copies == Some(true)) {
-            find(Rule::CopiedResult, format!("{stage}: the DSL's kernels only copy what eager operations of the call computed"));
+            find(
+                Rule::CopiedResult,
+                format!(
+                    "{stage}: the DSL's kernels only copy what eager operations of the call computed"
+                ),
+            );
         }
         if replayed.charge.host_bytes > HOST_BYTES {
-            find(Rule::HostData, format!("{stage}: the call sent {} bytes that the host computed to the device; up to {HOST_BYTES} are allowed", replayed.charge.host_bytes));
+            find(
+                Rule::HostData,
+                format!(
+                    "{stage}: the call sent {} bytes that the host computed to the device; up to {HOST_BYTES} are allowed",
+                    replayed.charge.host_bytes
+                ),
+            );
         }
     }
 
     /// Runs the draw again with what the DSL's launches wrote overwritten: the outputs must be wrong.
-    fn withhold(&mut self, stage: Stage, expected: &Expected, replayed: &Replayed, outcome: &mut Outcome) -> Result<(), Halt> {
+    fn withhold(
+        &mut self,
+        stage: Stage,
+        expected: &Expected,
+        replayed: &Replayed,
+        outcome: &mut Outcome,
+    ) -> Result<(), Halt> {
         if replayed.launches.is_empty() || self.replay.device.is_none() {
             return self.track(false, None);
         }
-        let segment = self.replay.last_played().ok_or_else(|| judge("nothing was played".to_owned()))?;
-        for garbage in [Garbage::Nan, Garbage::Random { seed: self.seeds.garbage }] {
+        let segment = self
+            .replay
+            .last_played()
+            .ok_or_else(|| judge("nothing was played".to_owned()))?;
+        for garbage in [
+            Garbage::Nan,
+            Garbage::Random {
+                seed: self.seeds.garbage,
+            },
+        ] {
             self.ask_replay_release(stage)?;
             self.track(true, Some(garbage))?;
             // Garbage may well make the call itself fail: it depended on the results.
@@ -311,9 +445,16 @@ impl Evaluation<'_> {
                 Ok(None) | Err(Halt::Failed(_)) => break,
                 Err(halt) => return Err(halt),
             };
-            if self.compare(expected, &again.inputs, &again.outputs).is_ok() {
+            if self
+                .compare(expected, &again.inputs, &again.outputs)
+                .is_ok()
+            {
                 let what = "with the DSL kernels' results withheld the outputs are still right: they do not depend on them".to_owned();
-                outcome.findings.push(Finding { rule: Rule::WithheldResult, line: 0, what });
+                outcome.findings.push(Finding {
+                    rule: Rule::WithheldResult,
+                    line: 0,
+                    what,
+                });
                 break;
             }
         }
@@ -322,7 +463,9 @@ impl Evaluation<'_> {
 
     fn track(&mut self, on: bool, garbage: Option<Garbage>) -> Result<(), Halt> {
         match &mut self.replay.device {
-            Some(device) => device.track(on, garbage, Vec::new()).map_err(|e| judge(format!("virtual GPU: {e}"))),
+            Some(device) => device
+                .track(on, garbage, Vec::new())
+                .map_err(|e| judge(format!("virtual GPU: {e}"))),
             None => Ok(()),
         }
     }
@@ -337,46 +480,76 @@ impl Evaluation<'_> {
         let limit = self.left(stage)?;
         let cancel = self.cancel.clone();
         let request = json!({"op": "release"});
-        let released: Result<serde_json::Value, _> = self.replay.request(request, limit, &|| cancel.is_cancelled());
-        released.map(|_| ()).map_err(|e| self.replay_failed(stage, e))
+        let released: Result<serde_json::Value, _> = self
+            .replay
+            .request(request, limit, &|| cancel.is_cancelled());
+        released
+            .map(|_| ())
+            .map_err(|e| self.replay_failed(stage, e))
     }
 
     /// What the stage may still take, within what the whole may.
     fn left(&self, stage: Stage) -> Result<Duration, Halt> {
         let left = EVALUATION.saturating_sub(self.started.elapsed());
         if left.is_zero() {
-            return Err(Halt::Failed(format!("{stage}: the evaluation took longer than {} s", EVALUATION.as_secs())));
+            return Err(Halt::Failed(format!(
+                "{stage}: the evaluation took longer than {} s",
+                EVALUATION.as_secs()
+            )));
         }
         Ok(stage.limit().min(left))
     }
 
-    fn ask_reference<T: serde::de::DeserializeOwned>(&mut self, request: serde_json::Value) -> Result<T, Halt> {
+    fn ask_reference<T: serde::de::DeserializeOwned>(
+        &mut self,
+        request: serde_json::Value,
+    ) -> Result<T, Halt> {
         let cancel = self.cancel.clone();
-        let answer = self.reference.request(request, EVALUATION, &|| cancel.is_cancelled());
+        let answer = self
+            .reference
+            .request(request, EVALUATION, &|| cancel.is_cancelled());
         answer.map_err(|error| match error {
             WorkerError::Cancelled => Halt::Judge(GradeFailure::Cancelled),
-            WorkerError::Ended => judge(format!("the reference worker ended: {}", self.reference.tails().0)),
+            WorkerError::Ended => judge(format!(
+                "the reference worker ended: {}",
+                self.reference.tails().0
+            )),
             other => judge(format!("the reference worker: {other}")),
         })
     }
 
-    fn ask_submission<T: serde::de::DeserializeOwned>(&mut self, stage: Stage, request: serde_json::Value) -> Result<T, Halt> {
+    fn ask_submission<T: serde::de::DeserializeOwned>(
+        &mut self,
+        stage: Stage,
+        request: serde_json::Value,
+    ) -> Result<T, Halt> {
         let limit = self.left(stage)?;
         let cancel = self.cancel.clone();
-        let answer = self.submission.request(request, limit, &|| cancel.is_cancelled());
+        let answer = self
+            .submission
+            .request(request, limit, &|| cancel.is_cancelled());
         answer.map_err(|error| self.submission_failed(stage, error))
     }
 
     fn submission_failed(&self, stage: Stage, error: WorkerError) -> Halt {
         let (stderr, stdout) = self.submission.tails();
         match error {
-            WorkerError::Failed(failure) if failure.kind == FailureKind::Incomplete => Halt::Incomplete(failure.message),
+            WorkerError::Failed(failure) if failure.kind == FailureKind::Incomplete => {
+                Halt::Incomplete(failure.message)
+            }
             WorkerError::Failed(failure) => Halt::Failed(format!("{stage}: {failure}")),
             WorkerError::Ended => {
-                let how = self.submission.ended().map_or("closed its socket".to_owned(), |o| o.to_string());
+                let how = self
+                    .submission
+                    .ended()
+                    .map_or("closed its socket".to_owned(), |o| o.to_string());
                 Halt::Failed(format!("{stage}: the process {how}\n{}", last(&stderr)))
             }
-            WorkerError::TimedOut(limit) => Halt::Failed(format!("{stage}: no result within {} s\n{}", limit.as_secs(), last(&stdout))),
+            WorkerError::TimedOut(limit) => Halt::Failed(format!(
+                "{stage}: no result within {} s\n{}",
+                limit.as_secs(),
+                last(&stdout)
+            )),
             WorkerError::Cancelled => Halt::Judge(GradeFailure::Cancelled),
             other => Halt::Failed(format!("{stage}: {other}")),
         }
@@ -385,10 +558,21 @@ impl Evaluation<'_> {
     /// A tape that its player cannot play is the submission's failure; its player's absence is the judge's.
     fn replay_failed(&self, stage: Stage, error: WorkerError) -> Halt {
         match error {
-            WorkerError::Failed(failure) if failure.kind == FailureKind::Incomplete => Halt::Incomplete(failure.message),
-            WorkerError::Failed(failure) => Halt::Failed(format!("{stage}: in the replay of the call: {}", failure.message)),
-            WorkerError::Ended => Halt::Failed(format!("{stage}: the replay of the call ended its process\n{}", last(&self.replay.tails().0))),
-            WorkerError::TimedOut(limit) => Halt::Failed(format!("{stage}: the replay of the call took longer than {} s", limit.as_secs())),
+            WorkerError::Failed(failure) if failure.kind == FailureKind::Incomplete => {
+                Halt::Incomplete(failure.message)
+            }
+            WorkerError::Failed(failure) => Halt::Failed(format!(
+                "{stage}: in the replay of the call: {}",
+                failure.message
+            )),
+            WorkerError::Ended => Halt::Failed(format!(
+                "{stage}: the replay of the call ended its process\n{}",
+                last(&self.replay.tails().0)
+            )),
+            WorkerError::TimedOut(limit) => Halt::Failed(format!(
+                "{stage}: the replay of the call took longer than {} s",
+                limit.as_secs()
+            )),
             WorkerError::Cancelled => Halt::Judge(GradeFailure::Cancelled),
             other => judge(format!("the replay worker: {other}")),
         }

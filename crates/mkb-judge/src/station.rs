@@ -108,6 +108,8 @@ pub struct Station {
     /// What a replay plays.
     played: Option<File>,
     last_played: Option<Segment>,
+    /// Where a submission's worker sees the kernel file.
+    pub kernel: PathBuf,
     /// Its virtual GPU.
     pub device: Option<mkb_device::client::DeviceProcess>,
 }
@@ -122,9 +124,19 @@ impl Station {
     ///
     /// # Errors
     /// Where the system refuses memory, a socket or the process.
-    pub fn open(runtime: &Runtime, role: Role, device: Option<mkb_device::client::DeviceOptions>) -> Result<Self, StationError> {
+    pub fn open(
+        runtime: &Runtime,
+        role: Role,
+        device: Option<mkb_device::client::DeviceOptions>,
+    ) -> Result<Self, StationError> {
         let name = role.name();
-        let resource = |what| move |source| StationError::Resource { what, role: name, source };
+        let resource = |what| {
+            move |source| StationError::Resource {
+                what,
+                role: name,
+                source,
+            }
+        };
         let arena = Arena::create(ARENA_BYTES).map_err(resource("arena"))?;
         let record = memory_file("mkb-tape").map_err(resource("tape"))?;
         let played = match role {
@@ -134,14 +146,21 @@ impl Station {
         let (ours, theirs) = UnixStream::pair().map_err(resource("control socket"))?;
         let (device, device_socket) = match device {
             Some(options) => {
-                let (process, socket) = mkb_device::client::DeviceProcess::spawn(&options, arena.fd()).map_err(|e| StationError::Device(e.to_string()))?;
+                let (process, socket) =
+                    mkb_device::client::DeviceProcess::spawn(&options, arena.fd())
+                        .map_err(|e| StationError::Device(e.to_string()))?;
                 (Some(process), Some(socket))
             }
             None => (None, None),
         };
 
         let clone = |file: &dyn AsFd| file.as_fd().try_clone_to_owned();
-        let mut start = Submission::new([runtime.python.display().to_string(), "-m".to_owned(), "mkb_worker".to_owned(), name.to_owned()]);
+        let mut start = Submission::new([
+            runtime.python.display().to_string(),
+            "-m".to_owned(),
+            "mkb_worker".to_owned(),
+            name.to_owned(),
+        ]);
         let mut pass = |option: &str, fd: OwnedFd| {
             let number = start.pass(fd);
             start.argv.extend([option.to_owned(), number.to_string()]);
@@ -158,14 +177,26 @@ impl Station {
             }
             None => pass("--tape-fd", clone(&record).map_err(resource("tape"))?),
         }
-        let path: Vec<_> = runtime.python_path.iter().map(|p| p.display().to_string()).collect();
+        let path: Vec<_> = runtime
+            .python_path
+            .iter()
+            .map(|p| p.display().to_string())
+            .collect();
         start.env = runtime.env.clone();
         start.env.push(("PYTHONPATH".to_owned(), path.join(":")));
-        start.shared.push(SharedMemory { file: clone(&arena.fd()).map_err(resource("arena"))?, max_bytes: ARENA_BYTES });
+        start.shared.push(SharedMemory {
+            file: clone(&arena.fd()).map_err(resource("arena"))?,
+            max_bytes: ARENA_BYTES,
+        });
         start.stdout = Stream::Tail(TAIL);
         start.stderr = Stream::Tail(TAIL);
+        let mut inside = PathBuf::new();
         match role {
             Role::Submission { dsl, kernel } => {
+                inside = match runtime.isolation {
+                    Isolation::Namespaces => KERNEL_INSIDE.into(),
+                    Isolation::None => kernel.to_owned(),
+                };
                 start.isolation = runtime.isolation;
                 start.argv.extend(["--dsl".to_owned(), dsl.to_owned()]);
                 start.view = View {
@@ -176,18 +207,40 @@ impl Station {
             }
             Role::Reference | Role::Replay => {
                 start.isolation = Isolation::None;
-                start.limits = Limits { memory_bytes: u64::MAX / 2, cpu_time: None, file_bytes: u64::MAX / 2, ..Limits::submission() };
+                start.limits = Limits {
+                    memory_bytes: u64::MAX / 2,
+                    cpu_time: None,
+                    file_bytes: u64::MAX / 2,
+                    ..Limits::submission()
+                };
             }
         }
-        let process = start.spawn().map_err(|source| StationError::Start { role: name, source })?;
-        Ok(Self { role: name, control: Control::new(ours), process, arena, record, played, last_played: None, device })
+        let process = start
+            .spawn()
+            .map_err(|source| StationError::Start { role: name, source })?;
+        Ok(Self {
+            role: name,
+            control: Control::new(ours),
+            process,
+            arena,
+            record,
+            played,
+            last_played: None,
+            kernel: inside,
+            device,
+        })
     }
 
     /// Asks the worker; see [`Control::request`].
     ///
     /// # Errors
     /// As [`Control::request`].
-    pub fn request<T: serde::de::DeserializeOwned>(&mut self, request: serde_json::Value, limit: Duration, cancelled: &dyn Fn() -> bool) -> Result<T, WorkerError> {
+    pub fn request<T: serde::de::DeserializeOwned>(
+        &mut self,
+        request: serde_json::Value,
+        limit: Duration,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<T, WorkerError> {
         self.control.request(&request, limit, cancelled)
     }
 
@@ -196,7 +249,13 @@ impl Station {
     /// # Errors
     /// The worker's, or that an address is outside (the second kind is never the submission's fault
     /// unless the worker is a submission's).
-    pub fn place(&mut self, inputs: &[Value], from: &Arena, limit: Duration, cancelled: &dyn Fn() -> bool) -> Result<Result<Vec<Value>, StationError>, WorkerError> {
+    pub fn place(
+        &mut self,
+        inputs: &[Value],
+        from: &Arena,
+        limit: Duration,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<Result<Vec<Value>, StationError>, WorkerError> {
         let request = json!({"op": "place", "inputs": inputs.iter().map(without_addresses).collect::<Vec<_>>()});
         let placed: Placed = self.control.request(&request, limit, cancelled)?;
         let mut ours = Vec::new();
@@ -213,7 +272,9 @@ impl Station {
                 if span == 0 {
                     continue;
                 }
-                let (Some(to), Some(source)) = (to.address, source.address) else { return Err(outside()) };
+                let (Some(to), Some(source)) = (to.address, source.address) else {
+                    return Err(outside());
+                };
                 let bytes = from.bytes(source, span).ok_or_else(outside)?;
                 self.arena.write(to, bytes).ok_or_else(outside)?;
             }
@@ -227,7 +288,9 @@ impl Station {
     /// # Errors
     /// Where the stretch is not all there.
     pub fn recorded(&self, (offset, length): Segment) -> io::Result<Vec<u8>> {
-        let end = offset.checked_add(length).ok_or(io::ErrorKind::InvalidInput)?;
+        let end = offset
+            .checked_add(length)
+            .ok_or(io::ErrorKind::InvalidInput)?;
         if end > self.record.metadata()?.len() {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -262,7 +325,10 @@ impl Station {
     /// The end of its standard error and output.
     pub fn tails(&self) -> (String, String) {
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        (text(self.process.stderr_tail()), text(self.process.stdout_tail()))
+        (
+            text(self.process.stderr_tail()),
+            text(self.process.stdout_tail()),
+        )
     }
 
     /// Freezes it: nothing of it runs until it is dropped.
@@ -288,7 +354,9 @@ impl Drop for Station {
 pub fn tensors<'v>(value: &'v Value, out: &mut Vec<&'v Tensor>) {
     match value {
         Value::Tensor(tensor) => out.push(tensor),
-        Value::List { items } | Value::Tuple { items } => items.iter().for_each(|v| tensors(v, out)),
+        Value::List { items } | Value::Tuple { items } => {
+            items.iter().for_each(|v| tensors(v, out))
+        }
         Value::Dict { items } => items.iter().for_each(|(k, v)| {
             tensors(k, out);
             tensors(v, out);
@@ -299,10 +367,22 @@ pub fn tensors<'v>(value: &'v Value, out: &mut Vec<&'v Tensor>) {
 
 fn without_addresses(value: &Value) -> Value {
     match value {
-        Value::Tensor(tensor) => Value::Tensor(Tensor { address: None, ..tensor.clone() }),
-        Value::List { items } => Value::List { items: items.iter().map(without_addresses).collect() },
-        Value::Tuple { items } => Value::Tuple { items: items.iter().map(without_addresses).collect() },
-        Value::Dict { items } => Value::Dict { items: items.iter().map(|(k, v)| (without_addresses(k), without_addresses(v))).collect() },
+        Value::Tensor(tensor) => Value::Tensor(Tensor {
+            address: None,
+            ..tensor.clone()
+        }),
+        Value::List { items } => Value::List {
+            items: items.iter().map(without_addresses).collect(),
+        },
+        Value::Tuple { items } => Value::Tuple {
+            items: items.iter().map(without_addresses).collect(),
+        },
+        Value::Dict { items } => Value::Dict {
+            items: items
+                .iter()
+                .map(|(k, v)| (without_addresses(k), without_addresses(v)))
+                .collect(),
+        },
         other => other.clone(),
     }
 }

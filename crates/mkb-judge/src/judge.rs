@@ -1,0 +1,245 @@
+//! The judge: graders of tasks, and the workers that they share.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use mkb_catalog::dsl::DslSet;
+use mkb_catalog::grading::{Cancel, GradeFailure, Graded, Grader, Purpose, Verdict};
+use mkb_catalog::setting::KERNEL_BYTE_LIMIT;
+use mkb_catalog::{DslId, Problem, ProblemName, Workload};
+use mkb_device::client::DeviceOptions;
+use serde_json::json;
+
+use crate::evaluation::{Evaluation, Incomplete, Outcome, Seeds};
+use crate::policy;
+use crate::station::{Role, Runtime, Station};
+
+/// What a judge works with.
+#[derive(Debug)]
+pub struct Judge {
+    runtime: Runtime,
+    device: vgpu::cost::Device,
+    server: DeviceOptions,
+    workload: Workload,
+    dsls: DslSet,
+    scratch: PathBuf,
+    /// Reference workers that are free, by problem.
+    references: Mutex<Vec<(ProblemName, Station)>>,
+}
+
+/// Free reference workers that are kept; each holds a torch process.
+const KEPT_REFERENCES: usize = 4;
+
+impl Judge {
+    /// One that grades on a virtual device. `scratch` is a folder for kernel files while they are judged.
+    pub fn new(
+        runtime: Runtime,
+        device: vgpu::cost::Device,
+        server: DeviceOptions,
+        workload: Workload,
+        dsls: DslSet,
+        scratch: PathBuf,
+    ) -> Self {
+        Self {
+            runtime,
+            device,
+            server,
+            workload,
+            dsls,
+            scratch,
+            references: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// A grader of one task.
+    pub fn grader<'j>(&'j self, problem: &'j Problem, dsl: &'j DslId) -> TaskGrader<'j> {
+        TaskGrader {
+            judge: self,
+            problem,
+            dsl,
+            seeds: None,
+        }
+    }
+
+    fn take_reference(&self, problem: &Problem, cancel: &Cancel) -> Result<Station, GradeFailure> {
+        let mut free = self
+            .references
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(index) = free.iter().position(|(name, _)| *name == problem.name) {
+            return Ok(free.swap_remove(index).1);
+        }
+        drop(free);
+        let mut station =
+            Station::open(&self.runtime, Role::Reference, None).map_err(infrastructure)?;
+        let request =
+            json!({"op": "load", "path": problem.path, "workload": self.workload.as_str()});
+        let loaded: Result<serde_json::Value, _> =
+            station.request(request, Duration::from_secs(120), &|| cancel.is_cancelled());
+        loaded.map_err(|e| {
+            infrastructure(format!(
+                "problem {}: {e}\n{}",
+                problem.name,
+                station.tails().0
+            ))
+        })?;
+        Ok(station)
+    }
+
+    fn give_back(&self, problem: &Problem, station: Station) {
+        let mut free = self
+            .references
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if free.len() >= KEPT_REFERENCES {
+            free.remove(0);
+        }
+        free.push((problem.name.clone(), station));
+    }
+}
+
+/// Grades kernel files for one task.
+#[derive(Debug)]
+pub struct TaskGrader<'j> {
+    judge: &'j Judge,
+    problem: &'j Problem,
+    dsl: &'j DslId,
+    seeds: Option<Seeds>,
+}
+
+impl TaskGrader<'_> {
+    /// The same with given seeds instead of fresh ones: to judge a recorded verdict again.
+    pub fn with_seeds(mut self, seeds: Seeds) -> Self {
+        self.seeds = Some(seeds);
+        self
+    }
+
+    fn evaluate(
+        &self,
+        kernel: &[u8],
+        outcome: &mut Outcome,
+        seeds: &Seeds,
+        cancel: &Cancel,
+    ) -> Result<Result<(), Incomplete>, GradeFailure> {
+        let started = Instant::now();
+        let judge = self.judge;
+        let file = tempfile::Builder::new()
+            .prefix("kernel-")
+            .suffix(".py")
+            .tempfile_in(&judge.scratch)
+            .map_err(infrastructure)?;
+        fs::write(file.path(), kernel).map_err(infrastructure)?;
+        make_readable(file.path()).map_err(infrastructure)?;
+        let role = Role::Submission {
+            dsl: self.dsl.as_str(),
+            kernel: file.path(),
+        };
+        let mut submission = Station::open(&judge.runtime, role, Some(judge.server.clone()))
+            .map_err(infrastructure)?;
+        let mut replay = Station::open(&judge.runtime, Role::Replay, Some(judge.server.clone()))
+            .map_err(infrastructure)?;
+        let mut reference = judge.take_reference(self.problem, cancel)?;
+        let mutable: Vec<bool> = self
+            .problem
+            .parameters
+            .iter()
+            .map(|p| self.problem.mutable_inputs.contains(p))
+            .collect();
+        let evaluation = Evaluation {
+            reference: &mut reference,
+            submission: &mut submission,
+            replay: &mut replay,
+            mutable: &mutable,
+            device: &judge.device,
+            seeds,
+            cancel,
+            started,
+        };
+        let result = evaluation.run(outcome)?;
+        judge.give_back(self.problem, reference);
+        Ok(result)
+    }
+}
+
+/// A sandboxed worker runs as another user.
+fn make_readable(path: &std::path::Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o644))
+}
+
+impl Grader for TaskGrader<'_> {
+    fn grade(
+        &self,
+        kernel: &[u8],
+        _purpose: Purpose,
+        cancel: &Cancel,
+    ) -> Result<Graded, GradeFailure> {
+        let started = Instant::now();
+        if kernel.len() > KERNEL_BYTE_LIMIT {
+            return Ok(Graded::Refused {
+                reason: format!(
+                    "kernel.py has {} bytes; at most {KERNEL_BYTE_LIMIT} are allowed",
+                    kernel.len()
+                ),
+            });
+        }
+        let dsls = &self.judge.dsls;
+        let others: Vec<&str> = dsls
+            .ids()
+            .filter(|id| *id != self.dsl)
+            .map(|id| dsls.spec(id).import_name)
+            .collect();
+        let findings = match policy::check(kernel, &others) {
+            Ok(findings) => findings,
+            Err(error) => {
+                return Ok(Graded::Refused {
+                    reason: error.to_string(),
+                });
+            }
+        };
+        let seeds = match &self.seeds {
+            Some(seeds) => seeds.clone(),
+            None => Seeds::fresh()?,
+        };
+        let mut outcome = Outcome {
+            findings,
+            ..Outcome::default()
+        };
+        let result = self.evaluate(kernel, &mut outcome, &seeds, cancel)?;
+        let eval_sec = started.elapsed().as_secs_f64();
+        let tape = zstd::encode_all(outcome.tape.as_slice(), 3).map_err(infrastructure)?;
+        let evidence = vec![("tape.bin.zst".to_owned(), tape)];
+        Ok(match result {
+            Ok(()) => Graded::Evaluated {
+                verdict: outcome.verdict(&seeds, &self.device(), eval_sec),
+                evidence,
+            },
+            Err(Incomplete { operation }) => {
+                let report = format!(
+                    "incomplete: the virtual GPU does not model this, so there is no verdict and nothing is counted\n{operation}"
+                );
+                let verdict = Verdict {
+                    eval_sec,
+                    stderr: outcome.stderr.clone(),
+                    ..Verdict::unevaluated(&report)
+                }
+                .trimmed();
+                Graded::Incomplete {
+                    operation,
+                    verdict,
+                    evidence,
+                }
+            }
+        })
+    }
+
+    fn device(&self) -> String {
+        format!("{} (virtual)", self.judge.device.name)
+    }
+}
+
+fn infrastructure(error: impl ToString) -> GradeFailure {
+    GradeFailure::Infrastructure(error.to_string())
+}

@@ -1,0 +1,66 @@
+//! Where the program finds its parts: problems, Python modules, devices, the workers' environment.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use mkb_judge::station::Runtime;
+use mkb_sandbox::Isolation;
+
+use crate::cli;
+
+/// The folder with `problems/`, `python/` and `devices/`.
+pub struct Home {
+    root: PathBuf,
+}
+
+impl Home {
+    /// The one given, or the repository that this program was built from.
+    pub fn find(given: Option<&Path>) -> Result<Self> {
+        let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let root = given.unwrap_or(&built);
+        let root = root
+            .canonicalize()
+            .with_context(|| format!("{} is not there; give --home", root.display()))?;
+        for part in ["problems", "python", "devices"] {
+            if !root.join(part).is_dir() {
+                bail!("{} has no folder {part}; give --home", root.display());
+            }
+        }
+        Ok(Self { root })
+    }
+
+    pub fn problems(&self) -> PathBuf {
+        self.root.join("problems")
+    }
+
+    /// A device description's file.
+    pub fn device(&self, name: &str) -> PathBuf {
+        self.root.join("devices").join(format!("{name}.toml"))
+    }
+
+    /// A folder for what is generated and may be deleted.
+    pub fn state(&self) -> PathBuf {
+        self.root.join(".mkb")
+    }
+
+    pub fn runtime(&self, sandbox: cli::Sandbox) -> Result<Runtime> {
+        let python = PathBuf::from(std::env::var("MKB_PYTHON").context("MKB_PYTHON")?);
+        Ok(Runtime {
+            python,
+            python_path: vec![self.root.join("python")],
+            env: vec![
+                ("OMP_NUM_THREADS".to_owned(), "1".to_owned()),
+                ("PYTHONDONTWRITEBYTECODE".to_owned(), "1".to_owned()),
+            ],
+            read_only: vec![
+                self.root.join("python"),
+                "/work/env".into(),
+                "/root/.pyenv/versions/3.11.7".into(),
+            ],
+            isolation: match sandbox {
+                cli::Sandbox::Namespaces => Isolation::Namespaces,
+                cli::Sandbox::None => Isolation::None,
+            },
+        })
+    }
+}
