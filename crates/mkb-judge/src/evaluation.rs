@@ -109,8 +109,13 @@ struct Returned {
     outputs: Value,
     #[serde(default)]
     tape: Option<Segment>,
-    #[serde(default)]
-    account: Option<Segment>,
+}
+
+/// What a replay answers; of an import there is no return.
+#[derive(Deserialize)]
+struct Played {
+    outputs: Option<Value>,
+    account: Segment,
 }
 
 /// One draw's expected side.
@@ -300,34 +305,28 @@ impl Evaluation<'_> {
                 .map_err(judge)?;
         }
         let request = json!({"op": "replay", "offset": offset, "length": length});
-        let returned: serde_json::Value = self
+        let played: Played = self
             .replay
             .request(request, limit, &cancelled)
             .map_err(|e| self.replay_failed(stage, e))?;
-        let account: Option<Segment> = returned
-            .get("account")
-            .and_then(|a| serde_json::from_value(a.clone()).ok());
         let launches = match &mut self.replay.device {
             Some(device) => device
                 .account()
                 .map_err(|e| judge(format!("virtual GPU: {e}")))?,
             None => Vec::new(),
         };
-        if expected.is_none() {
+        let Some(outputs) = played.outputs else {
             return Ok(None);
-        }
-        let returned: Returned = serde_json::from_value(returned)
-            .map_err(|_| Halt::Failed(format!("{stage}: solve returned nothing")))?;
-        let segment = account.ok_or_else(|| judge("the replay left no account".to_owned()))?;
+        };
         let bytes = self
             .replay
-            .recorded(segment)
+            .recorded(played.account)
             .map_err(|e| judge(format!("account: {e}")))?;
         let charge =
             charge(&bytes, &launches, self.device).map_err(|e| judge(format!("account: {e}")))?;
         Ok(Some(Replayed {
             inputs,
-            outputs: returned.outputs,
+            outputs,
             charge,
             launches,
         }))

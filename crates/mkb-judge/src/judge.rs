@@ -1,8 +1,8 @@
 //! The judge: graders of tasks, and the workers that they share.
 
 use std::fs;
-use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use mkb_catalog::dsl::DslSet;
@@ -34,6 +34,9 @@ const KEPT_REFERENCES: usize = 4;
 
 impl Judge {
     /// One that grades on a virtual device. `scratch` is a folder for kernel files while they are judged.
+    ///
+    /// # Errors
+    /// Where the scratch folder cannot be written.
     pub fn new(
         runtime: Runtime,
         device: vgpu::cost::Device,
@@ -41,8 +44,16 @@ impl Judge {
         workload: Workload,
         dsls: DslSet,
         scratch: PathBuf,
-    ) -> Self {
-        Self {
+    ) -> std::io::Result<Self> {
+        fs::create_dir_all(&scratch)?;
+        let info = scratch.join(format!("device-{}.json", device.arch));
+        write_once(&info, device_info(&device).to_string().as_bytes())?;
+        let mut runtime = runtime;
+        runtime
+            .env
+            .push(("MKB_DEVICE_INFO".to_owned(), info.display().to_string()));
+        runtime.read_only.push(info);
+        Ok(Self {
             runtime,
             device,
             server,
@@ -50,15 +61,15 @@ impl Judge {
             dsls,
             scratch,
             references: Mutex::new(Vec::new()),
-        }
+        })
     }
 
     /// A grader of one task.
-    pub fn grader<'j>(&'j self, problem: &'j Problem, dsl: &'j DslId) -> TaskGrader<'j> {
+    pub fn grader(self: &Arc<Self>, problem: &Problem, dsl: &DslId) -> TaskGrader {
         TaskGrader {
-            judge: self,
-            problem,
-            dsl,
+            judge: Arc::clone(self),
+            problem: problem.clone(),
+            dsl: dsl.clone(),
             seeds: None,
         }
     }
@@ -101,15 +112,15 @@ impl Judge {
 }
 
 /// Grades kernel files for one task.
-#[derive(Debug)]
-pub struct TaskGrader<'j> {
-    judge: &'j Judge,
-    problem: &'j Problem,
-    dsl: &'j DslId,
+#[derive(Debug, Clone)]
+pub struct TaskGrader {
+    judge: Arc<Judge>,
+    problem: Problem,
+    dsl: DslId,
     seeds: Option<Seeds>,
 }
 
-impl TaskGrader<'_> {
+impl TaskGrader {
     /// The same with given seeds instead of fresh ones: to judge a recorded verdict again.
     pub fn with_seeds(mut self, seeds: Seeds) -> Self {
         self.seeds = Some(seeds);
@@ -124,7 +135,7 @@ impl TaskGrader<'_> {
         cancel: &Cancel,
     ) -> Result<Result<(), Incomplete>, GradeFailure> {
         let started = Instant::now();
-        let judge = self.judge;
+        let judge = &self.judge;
         let file = tempfile::Builder::new()
             .prefix("kernel-")
             .suffix(".py")
@@ -140,7 +151,7 @@ impl TaskGrader<'_> {
             .map_err(infrastructure)?;
         let mut replay = Station::open(&judge.runtime, Role::Replay, Some(judge.server.clone()))
             .map_err(infrastructure)?;
-        let mut reference = judge.take_reference(self.problem, cancel)?;
+        let mut reference = judge.take_reference(&self.problem, cancel)?;
         let mutable: Vec<bool> = self
             .problem
             .parameters
@@ -158,18 +169,49 @@ impl TaskGrader<'_> {
             started,
         };
         let result = evaluation.run(outcome)?;
-        judge.give_back(self.problem, reference);
+        judge.give_back(&self.problem, reference);
         Ok(result)
     }
 }
 
+/// What the device says of itself to a program that asks, in the form that the workers read.
+fn device_info(device: &vgpu::cost::Device) -> serde_json::Value {
+    let occupancy = &device.occupancy;
+    json!({
+        "name": device.name,
+        "major": device.capability[0],
+        "minor": device.capability[1],
+        "sm_count": device.sms,
+        "total_memory": device.memory_bytes,
+        "shared_per_block_optin": occupancy.shared_per_cta,
+        "shared_per_sm": occupancy.shared_per_sm,
+        "shared_reserved_per_block": occupancy.shared_reserved_per_cta,
+        "registers_per_block": occupancy.registers_per_sm,
+        "registers_per_sm": occupancy.registers_per_sm,
+        "threads_per_sm": occupancy.max_warps_per_sm * 32,
+        "blocks_per_sm": occupancy.max_ctas_per_sm,
+        "l2_bytes": device.memory.l2_bytes,
+        "clock_khz": device.clock_hz / 1e3,
+    })
+}
+
+/// Writes a file whole or not at all; several judges may do so at once.
+fn write_once(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    std::io::Write::write_all(&mut file, bytes)?;
+    make_readable(file.path())?;
+    file.persist(path).map_err(|e| e.error)?;
+    Ok(())
+}
+
 /// A sandboxed worker runs as another user.
-fn make_readable(path: &std::path::Path) -> std::io::Result<()> {
+fn make_readable(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(path, fs::Permissions::from_mode(0o644))
 }
 
-impl Grader for TaskGrader<'_> {
+impl Grader for TaskGrader {
     fn grade(
         &self,
         kernel: &[u8],
@@ -188,7 +230,7 @@ impl Grader for TaskGrader<'_> {
         let dsls = &self.judge.dsls;
         let others: Vec<&str> = dsls
             .ids()
-            .filter(|id| *id != self.dsl)
+            .filter(|id| **id != self.dsl)
             .map(|id| dsls.spec(id).import_name)
             .collect();
         let findings = match policy::check(kernel, &others) {

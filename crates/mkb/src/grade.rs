@@ -1,12 +1,15 @@
 //! `mkb grade`: one kernel file, judged.
 
 use std::fs;
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use mkb_catalog::grading::{Cancel, Graded, Grader, Purpose};
 use mkb_catalog::{Catalog, Workload, dsl::DslSet};
 use mkb_device::client::DeviceOptions;
 use mkb_judge::judge::Judge;
+
+use vgpu::cost::Device;
 
 use crate::cli;
 use crate::home::Home;
@@ -22,7 +25,7 @@ pub fn grade(home: &Home, options: &cli::Grade, json: bool) -> Result<bool> {
         .context("no such problem")?;
     let dsl = dsls.get(&options.dsl).context("no such DSL")?;
     let kernel = fs::read(&options.file).with_context(|| options.file.display().to_string())?;
-    let judge = judge(home, &options.conditions, dsls.clone())?;
+    let judge = Arc::new(judge(home, &options.conditions, dsls.clone())?);
     let graded = judge
         .grader(problem, dsl)
         .grade(&kernel, Purpose::Submission, &Cancel::new())?;
@@ -46,21 +49,38 @@ pub fn grade(home: &Home, options: &cli::Grade, json: bool) -> Result<bool> {
     }
 }
 
+/// A judge under the given conditions.
 pub fn judge(home: &Home, conditions: &cli::Conditions, dsls: DslSet) -> Result<Judge> {
-    let runtime = home.runtime(conditions.sandbox)?;
-    let device = vgpu::cost::Device {
-        name: "B200".to_owned(),
-    };
     let server = DeviceOptions {
         program: std::env::current_exe()?,
         arguments: vec!["device-server".to_owned()],
         server: mkb_device::server::ServerOptions::default(),
     };
-    let workload = match conditions.workload {
+    let scratch = home.state().join("scratch");
+    let judge = Judge::new(
+        home.runtime(conditions.sandbox)?,
+        device(conditions)?,
+        server,
+        workload(conditions),
+        dsls,
+        scratch,
+    );
+    judge.with_context(|| format!("{} cannot be written", home.state().display()))
+}
+
+/// The device description of that name.
+pub fn device(conditions: &cli::Conditions) -> Result<Device> {
+    Device::by_name(&conditions.device).with_context(|| {
+        format!(
+            "there is no device {:?}; there are b200 and h200",
+            conditions.device
+        )
+    })
+}
+
+pub fn workload(conditions: &cli::Conditions) -> Workload {
+    match conditions.workload {
         cli::Workload::Full => Workload::Full,
         cli::Workload::Reduced => Workload::Reduced,
-    };
-    let scratch = home.state().join("scratch");
-    fs::create_dir_all(&scratch)?;
-    Ok(Judge::new(runtime, device, server, workload, dsls, scratch))
+    }
 }

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use mkb_catalog::DslId;
+use mkb_catalog::fingerprint::FileTree;
 use mkb_judge::station::Runtime;
 use mkb_sandbox::Isolation;
 
@@ -29,13 +31,24 @@ impl Home {
         Ok(Self { root })
     }
 
-    pub fn problems(&self) -> PathBuf {
-        self.root.join("problems")
+    pub fn root(&self) -> &Path {
+        &self.root
     }
 
-    /// A device description's file.
-    pub fn device(&self, name: &str) -> PathBuf {
-        self.root.join("devices").join(format!("{name}.toml"))
+    /// The documentation that agents get for a DSL.
+    pub fn dsl_docs(&self, dsl: &DslId) -> Result<FileTree> {
+        let mut docs = FileTree::default();
+        let guide = self.root.join("docs").join(format!("{dsl}-guide.md"));
+        match std::fs::read(&guide) {
+            Ok(bytes) => docs.insert("guide.md", bytes),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            Err(e) => return Err(e).with_context(|| guide.display().to_string()),
+        }
+        Ok(docs)
+    }
+
+    pub fn problems(&self) -> PathBuf {
+        self.root.join("problems")
     }
 
     /// A folder for what is generated and may be deleted.

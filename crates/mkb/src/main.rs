@@ -3,6 +3,8 @@
 mod cli;
 mod grade;
 mod home;
+mod run;
+mod show;
 
 use std::process::ExitCode;
 
@@ -33,6 +35,11 @@ fn run(cli: &Cli) -> Result<bool> {
     let home = Home::find(cli.home.as_deref())?;
     match &cli.command {
         Command::Grade(options) => grade::grade(&home, options, cli.json),
+        Command::Run(options) => run::run(&home, options, cli.json),
+        Command::Plan(options) => run::plan(&home, options, cli.json),
+        Command::Problems { pattern } => show::problems(&home, pattern.as_deref(), cli.json),
+        Command::Status(choice) => show::status(&home, choice, cli.json),
+        Command::Results(choice) => show::results(&home, choice, cli.json),
         _ => anyhow::bail!("not wired"),
     }
 }

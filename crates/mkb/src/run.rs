@@ -1,0 +1,390 @@
+//! `mkb run` and `mkb plan`: wires catalog, judge, agents, store and protocol together.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use mkb_agent::{Agent, Nop, Oracle, Replay, Tuner};
+use mkb_catalog::dsl::DslSet;
+use mkb_catalog::fingerprint::FileTree;
+use mkb_catalog::glob::Globs;
+use mkb_catalog::setting::{KERNEL_PATH, SKILL_PATH};
+use mkb_catalog::{
+    Budget, Cancel, Catalog, Clock, GradeFailure, Grader, Setting, TaskId, TaskSettings,
+};
+use mkb_judge::judge::Judge;
+use mkb_protocol::{
+    AttemptFailure, AttemptRequest, Graders, Run, RunError, Sandboxed, Selection, Summary, Transfer,
+};
+use mkb_sandbox::Limits;
+use mkb_store::{Identity, Store, StoreWriter};
+
+use crate::cli;
+use crate::grade;
+use crate::home::Home;
+use mkb_report::progress::Progress;
+
+/// Problems of the demonstration, one a family.
+const DEMONSTRATION: [&str; 6] = ["01_*", "21_*", "28_*", "49_*", "53_*", "72_*"];
+
+/// This program, as records name it.
+pub const VERSION: &str = concat!("metakernelbench-rs ", env!("CARGO_PKG_VERSION"));
+
+/// What verdicts depend on beside the setting; a trial whose kernel the virtual GPU could not run
+/// is tried again when `vgpu` changes.
+const JUDGE_REVISION: &str = env!("CARGO_PKG_VERSION");
+
+/// Runs until the store has all that is selected. Whether no trial ended in error.
+pub fn run(home: &Home, options: &cli::Run, json: bool) -> Result<bool> {
+    let world = World::open(home, options)?;
+    if options.dry_run {
+        return world.print_plan(options, true, json);
+    }
+    let (store, notices) =
+        StoreWriter::open(&options.results, world.identity.clone(), &world.versions)?;
+    for notice in &notices {
+        eprintln!("note: {notice}");
+    }
+    for leftover in mkb_sandbox::sweep(&home.state().join("sandboxes"))? {
+        eprintln!("note: an earlier run left {leftover:?}; it is cleaned up");
+    }
+    let cancel = Cancel::new();
+    stop_on_interrupt(cancel.clone())?;
+    let summary = world.converge(home, options, &store, cancel.clone(), json)?;
+    if cancel.is_cancelled() {
+        bail!("interrupted; what had finished is kept, and the next run goes on from there");
+    }
+    if !json {
+        let table = mkb_report::tables::results(&mkb_protocol::snapshot::take(
+            &store,
+            &world.catalog,
+            VERSION,
+        )?);
+        println!("\n{table}");
+        println!("results: {}", store.folder().display());
+        println!(
+            "next: mkb results | mkb replay p28_r1_solo_tirx | mkb run --replicates 3 | mkb calibrate"
+        );
+    }
+    Ok(summary.errors == 0 && summary.left == 0)
+}
+
+/// Prints what a run would do.
+pub fn plan(home: &Home, options: &cli::Run, json: bool) -> Result<bool> {
+    World::open(home, options)?.print_plan(options, true, json)
+}
+
+/// What a run is made of, before the store is opened.
+struct World {
+    catalog: Catalog,
+    identity: Identity,
+    tasks: BTreeMap<TaskId, FileTree>,
+    selection: Selection,
+    versions: BTreeMap<String, String>,
+    concurrent: usize,
+}
+
+impl World {
+    fn open(home: &Home, options: &cli::Run) -> Result<Self> {
+        let dsls = DslSet::builtin();
+        let catalog = Catalog::discover(&home.problems(), dsls)?;
+        let setting = Setting {
+            device: options.conditions.device.clone(),
+            clock: Clock::Modelled,
+            workload: grade::workload(&options.conditions),
+        };
+        let identity = Identity {
+            model: format!("built-in/{}", agent_name(options.agent)),
+            setting: setting.clone(),
+            budget: Budget::PAPER,
+        };
+        let selection = selection(options);
+        let device = grade::device(&options.conditions)?;
+        let described = format!(
+            "{} ({}, {} SMs), modelled",
+            device.name, device.arch, device.sms
+        );
+        let scripts = mkb_agent::assets::tests();
+        let settings = TaskSettings {
+            setting: &setting,
+            budget: Budget::PAPER,
+            device: &described,
+            scripts: &scripts,
+            judge: JUDGE_REVISION,
+        };
+        let mut tasks = BTreeMap::new();
+        for problem in selection.problems(&catalog)? {
+            for dsl in catalog.dsls().ids() {
+                let task = TaskId {
+                    problem: problem.name.clone(),
+                    dsl: dsl.clone(),
+                };
+                let docs = home.dsl_docs(dsl)?;
+                let files = mkb_catalog::render(&catalog, &task, &docs, &settings);
+                tasks.insert(task, files);
+            }
+        }
+        let concurrent = options.concurrent.unwrap_or_else(|| {
+            std::thread::available_parallelism()
+                .map_or(1, usize::from)
+                .min(mkb_protocol::run::CONCURRENT)
+        });
+        let versions = BTreeMap::from([
+            ("vgpu".to_owned(), JUDGE_REVISION.to_owned()),
+            (
+                "sandbox".to_owned(),
+                format!("{:?}", options.conditions.sandbox).to_lowercase(),
+            ),
+        ]);
+        Ok(Self {
+            catalog,
+            identity,
+            tasks,
+            selection,
+            versions,
+            concurrent,
+        })
+    }
+
+    fn print_plan(&self, options: &cli::Run, in_full: bool, json: bool) -> Result<bool> {
+        let store = Store::open(&options.results, self.identity.clone())?;
+        let fingerprints = mkb_protocol::run::fingerprints(&self.tasks);
+        let now = mkb_protocol::plan::Circumstances {
+            fingerprints: &fingerprints,
+            transfer: transfer(),
+            versions: &self.versions,
+        };
+        let plan = mkb_protocol::Plan::make(&store, self.selection.trials(&self.catalog)?, now)?;
+        if json {
+            let trials: Vec<_> = plan.trials.iter().map(|t| serde_json::json!({"trial": t.trial.coordinate().to_string(), "task": t.task.to_string(), "status": t.status.to_string()})).collect();
+            println!("{}", serde_json::to_string_pretty(&trials)?);
+        } else {
+            print!("{}", plan.to_text(in_full));
+        }
+        Ok(true)
+    }
+
+    fn converge(
+        &self,
+        home: &Home,
+        options: &cli::Run,
+        store: &StoreWriter,
+        cancel: Cancel,
+        json: bool,
+    ) -> Result<Summary> {
+        let judge = Arc::new(grade::judge(
+            home,
+            &options.conditions,
+            self.catalog.dsls().clone(),
+        )?);
+        let runtime = home.runtime(options.conditions.sandbox)?;
+        let sources = replay_source(options)?;
+        let choose = |request: &AttemptRequest<'_>| self.choose(options, sources.as_ref(), request);
+        let attempter = Sandboxed {
+            choose: &choose,
+            state: home.state().join("sandboxes"),
+            isolation: runtime.isolation,
+            limits: Limits::attempt(),
+            read_only: runtime.read_only.clone(),
+            env: vec![
+                (
+                    "MKB_PYTHON".to_owned(),
+                    runtime.python.display().to_string(),
+                ),
+                ("MKB_LOOK_SEC".to_owned(), "0.05".to_owned()),
+            ],
+            look: Duration::from_millis(50),
+        };
+        let graders = TaskGraders {
+            judge: &judge,
+            catalog: &self.catalog,
+        };
+        let commit = mkb_protocol::invocation::commit(home.root());
+        let run = Run {
+            store,
+            catalog: &self.catalog,
+            tasks: &self.tasks,
+            selection: &self.selection,
+            attempter: &attempter,
+            graders: &graders,
+            transfer: transfer(),
+            versions: &self.versions,
+            concurrent: self.concurrent,
+            rerun_stale: options.rerun_stale,
+            seed: options.seed,
+            wait: &mkb_protocol::run::wait,
+            cancel,
+            version: VERSION,
+            commit: &commit,
+        };
+        let mut progress = Progress::new(json);
+        match run.converge(&mut |event| progress.tell(event)) {
+            Ok(summary) => {
+                progress.finish();
+                Ok(summary)
+            }
+            Err(error) => {
+                progress.finish();
+                Err(explain(error))
+            }
+        }
+    }
+
+    /// The agent for an attempt.
+    fn choose(
+        &self,
+        options: &cli::Run,
+        from: Option<&Store>,
+        request: &AttemptRequest<'_>,
+    ) -> Result<Box<dyn Agent>, AttemptFailure> {
+        let failed = |message: String| AttemptFailure::of_kind("AgentError", message);
+        let task = request.trial.task();
+        let solution = || {
+            let problem = self.catalog.get(task.problem.as_str());
+            let path = problem
+                .and_then(|p| p.solution_path(&task.dsl))
+                .ok_or_else(|| failed(format!("{task} has no solution in _solutions/")))?;
+            std::fs::read_to_string(&path).map_err(|e| failed(format!("{}: {e}", path.display())))
+        };
+        Ok(match options.agent {
+            cli::Agent::Nop => Box::new(Nop),
+            cli::Agent::Oracle => Box::new(Oracle {
+                kernel: solution()?.into_bytes(),
+            }),
+            cli::Agent::Tuner => Box::new(
+                Tuner::new(&solution()?, request.seed)
+                    .map_err(|e| failed(format!("the solution of {task}: {e}")))?,
+            ),
+            cli::Agent::Replay => {
+                let store = from.ok_or_else(|| failed("--agent replay needs --from".to_owned()))?;
+                Box::new(recorded(store, request.trial).map_err(|e| failed(e.to_string()))?)
+            }
+        })
+    }
+}
+
+fn selection(options: &cli::Run) -> Selection {
+    let chosen =
+        !options.problems.is_empty() || !options.families.is_empty() || !options.trials.is_empty();
+    let problems = if chosen {
+        options.problems.clone()
+    } else {
+        DEMONSTRATION.map(str::to_owned).to_vec()
+    };
+    Selection {
+        problems: Globs::new(problems),
+        families: options.families.iter().cloned().collect::<BTreeSet<_>>(),
+        trials: Globs::new(options.trials.clone()),
+        replicates: options.replicates.unwrap_or(if chosen { 3 } else { 1 }),
+        ..Selection::default()
+    }
+}
+
+fn agent_name(agent: cli::Agent) -> &'static str {
+    match agent {
+        cli::Agent::Tuner => "tuner",
+        cli::Agent::Oracle => "oracle",
+        cli::Agent::Nop => "nop",
+        cli::Agent::Replay => "replay",
+    }
+}
+
+/// A skill without claims has no opposite: it goes over as it is.
+pub fn transfer() -> Transfer<'static> {
+    Transfer {
+        wrong: &|text| mkb_agent::skill::wrong(text).unwrap_or_else(|_| text.to_owned()),
+        placebo: &|text| mkb_agent::skill::placebo(text),
+    }
+}
+
+fn replay_source(options: &cli::Run) -> Result<Option<Store>> {
+    match (&options.from, options.agent) {
+        (Some(folder), _) => Ok(Some(
+            Store::load(folder).with_context(|| folder.display().to_string())?,
+        )),
+        (None, cli::Agent::Replay) => bail!("--agent replay needs --from STORE"),
+        (None, _) => Ok(None),
+    }
+}
+
+/// A recorded trial's files, to put back.
+fn recorded(store: &Store, trial: &mkb_catalog::Trial) -> Result<Replay> {
+    let bytes = |path: &str| -> Result<Option<Vec<u8>>> { Ok(store.artifact(trial, path)?) };
+    let mut submissions = Vec::new();
+    for number in 1.. {
+        let path = store
+            .trial_folder(trial)
+            .join("submissions")
+            .join(number.to_string())
+            .join("kernel.py");
+        match std::fs::read(&path) {
+            Ok(kernel) => submissions.push(kernel),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => break,
+            Err(e) => return Err(e).with_context(|| path.display().to_string()),
+        }
+    }
+    Ok(Replay {
+        submissions,
+        kernel: bytes(KERNEL_PATH)?,
+        skill: bytes(SKILL_PATH)?,
+    })
+}
+
+/// Graders of tasks.
+pub struct TaskGraders<'a> {
+    pub judge: &'a Arc<Judge>,
+    pub catalog: &'a Catalog,
+}
+
+impl Graders for TaskGraders<'_> {
+    fn grader(&self, task: &TaskId) -> Result<Arc<dyn Grader>, GradeFailure> {
+        let problem = self
+            .catalog
+            .get(task.problem.as_str())
+            .ok_or_else(|| GradeFailure::Infrastructure(format!("no problem {}", task.problem)))?;
+        Ok(Arc::new(self.judge.grader(problem, &task.dsl)))
+    }
+}
+
+fn explain(error: RunError) -> anyhow::Error {
+    anyhow::Error::new(error)
+}
+
+/// The first interrupt ends the run soon and cleanly, the second at once.
+fn stop_on_interrupt(cancel: Cancel) -> Result<()> {
+    ctrlc::set_handler(move || {
+        if cancel.is_cancelled() {
+            std::process::exit(130);
+        }
+        eprintln!("\nstopping: trials in flight end without a record (again to stop at once)");
+        cancel.cancel();
+    })
+    .context("cannot listen for interrupts")
+}
+
+/// Where stores lie, and which one is meant.
+pub fn choose_store(choice: &cli::StoreChoice) -> Result<Store> {
+    if let Some(folder) = &choice.store {
+        return Store::load(folder).with_context(|| folder.display().to_string());
+    }
+    newest(&choice.results)
+}
+
+/// The newest store below a folder.
+pub fn newest(results: &PathBuf) -> Result<Store> {
+    let stores = Store::list(results).with_context(|| results.display().to_string())?;
+    let changed = |store: &Store| {
+        std::fs::metadata(store.results_path())
+            .or_else(|_| std::fs::metadata(store.folder()))
+            .and_then(|m| m.modified())
+            .ok()
+    };
+    stores.into_iter().max_by_key(changed).with_context(|| {
+        format!(
+            "there is no store in {}; `mkb run` makes one",
+            results.display()
+        )
+    })
+}
