@@ -8,7 +8,7 @@ use mkb_catalog::fingerprint::FileTree;
 use mkb_judge::station::Runtime;
 use mkb_sandbox::Isolation;
 
-use crate::cli;
+use crate::{cli, setup};
 
 /// The folder with `problems/`, `python/` and `devices/`.
 pub struct Home {
@@ -56,24 +56,28 @@ impl Home {
         self.root.join(".mkb")
     }
 
+    /// How workers are started, with the environment made first if it is not whole.
     pub fn runtime(&self, sandbox: cli::Sandbox) -> Result<Runtime> {
-        let python = PathBuf::from(std::env::var("MKB_PYTHON").context("MKB_PYTHON")?);
+        let environment = setup::ensure(&self.root)?;
+        let mut read_only = vec![self.root.join("python"), environment.root.clone()];
+        read_only.extend(interpreter(&environment.python));
         Ok(Runtime {
-            python,
-            python_path: vec![self.root.join("python")],
-            env: vec![
-                ("OMP_NUM_THREADS".to_owned(), "1".to_owned()),
-                ("PYTHONDONTWRITEBYTECODE".to_owned(), "1".to_owned()),
-            ],
-            read_only: vec![
-                self.root.join("python"),
-                "/work/env".into(),
-                "/root/.pyenv/versions/3.11.7".into(),
-            ],
+            python: environment.python,
+            python_path: environment.pythonpath,
+            env: environment.variables,
+            read_only,
             isolation: match sandbox {
                 cli::Sandbox::Namespaces => Isolation::Namespaces,
                 cli::Sandbox::None => Isolation::None,
             },
         })
     }
+}
+
+/// Where the interpreter behind a virtual environment's link lies: what it must see to run. Nothing
+/// where that is the system's, which a sandbox shows anyway.
+fn interpreter(python: &Path) -> Option<PathBuf> {
+    let real = python.canonicalize().ok()?;
+    let prefix = real.parent()?.parent()?;
+    (!prefix.starts_with("/usr")).then(|| prefix.to_owned())
 }

@@ -4,6 +4,7 @@ mod cli;
 mod grade;
 mod home;
 mod run;
+mod setup;
 mod show;
 
 use std::process::ExitCode;
@@ -40,6 +41,7 @@ fn run(cli: &Cli) -> Result<bool> {
         Command::Problems { pattern } => show::problems(&home, pattern.as_deref(), cli.json),
         Command::Status(choice) => show::status(&home, choice, cli.json),
         Command::Results(choice) => show::results(&home, choice, cli.json),
+        Command::Setup { check } => setup::setup(home.root(), *check, cli.json),
         _ => anyhow::bail!("not wired"),
     }
 }

@@ -153,7 +153,7 @@ impl World {
         let fingerprints = mkb_protocol::run::fingerprints(&self.tasks);
         let now = mkb_protocol::plan::Circumstances {
             fingerprints: &fingerprints,
-            transfer: transfer(),
+            transfer: Transfer::builtin(),
             versions: &self.versions,
         };
         let plan = mkb_protocol::Plan::make(&store, self.selection.trials(&self.catalog)?, now)?;
@@ -209,7 +209,7 @@ impl World {
             selection: &self.selection,
             attempter: &attempter,
             graders: &graders,
-            transfer: transfer(),
+            transfer: Transfer::builtin(),
             versions: &self.versions,
             concurrent: self.concurrent,
             rerun_stale: options.rerun_stale,
@@ -288,14 +288,6 @@ fn agent_name(agent: cli::Agent) -> &'static str {
         cli::Agent::Oracle => "oracle",
         cli::Agent::Nop => "nop",
         cli::Agent::Replay => "replay",
-    }
-}
-
-/// A skill without claims has no opposite: it goes over as it is.
-pub fn transfer() -> Transfer<'static> {
-    Transfer {
-        wrong: &|text| mkb_agent::skill::wrong(text).unwrap_or_else(|_| text.to_owned()),
-        placebo: &|text| mkb_agent::skill::placebo(text),
     }
 }
 

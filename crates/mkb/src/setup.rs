@@ -1,0 +1,94 @@
+//! The workers' environment, made on first use with progress on the terminal.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+use indicatif::{ProgressBar, ProgressStyle};
+use mkb_setup::{Environment, Options, Progress, State, Step};
+
+/// Gives the environment, made first if it is not whole.
+pub fn ensure(root: &Path) -> Result<Environment> {
+    let shown = Shown::new();
+    let environment = mkb_setup::ensure(&Options::new(root), &shown);
+    shown.bar.finish_and_clear();
+    Ok(environment?)
+}
+
+/// `mkb setup`: makes the environment, or with `check` only says what is there. Whether it is whole.
+pub fn setup(root: &Path, check: bool, json: bool) -> Result<bool> {
+    if !check {
+        ensure(root)?;
+    }
+    let state = mkb_setup::describe(root)?;
+    let (whole, text) = match &state {
+        State::Missing => (
+            false,
+            "there is no environment; `mkb setup` makes it".to_owned(),
+        ),
+        State::Unfinished => (
+            false,
+            "a set-up was cut off; `mkb setup` goes on with it".to_owned(),
+        ),
+        State::Outdated => (
+            false,
+            "native code has changed; `mkb setup` compiles it again".to_owned(),
+        ),
+        State::Ready(e) => (
+            true,
+            format!(
+                "ready: {} (Python {}, torch {}, TVM {}, {})",
+                e.root.display(),
+                e.versions.python,
+                e.versions.torch,
+                e.versions.tvm,
+                e.versions.cpu_capability
+            ),
+        ),
+    };
+    if json {
+        println!("{}", serde_json::json!({"ready": whole, "state": text}));
+    } else {
+        println!("{text}");
+    }
+    Ok(whole)
+}
+
+/// Set-up as it goes on, on standard error.
+struct Shown {
+    bar: ProgressBar,
+}
+
+impl Shown {
+    fn new() -> Self {
+        let bar = ProgressBar::new_spinner();
+        if let Ok(style) =
+            ProgressStyle::with_template("{spinner} set-up: {prefix}  {elapsed}  {wide_msg}")
+        {
+            bar.set_style(style);
+        }
+        Self { bar }
+    }
+}
+
+impl Progress for Shown {
+    fn step(&self, step: Step, skipped: bool) {
+        if skipped {
+            return;
+        }
+        self.bar.enable_steady_tick(Duration::from_millis(200));
+        self.bar.set_prefix(step.title());
+        self.bar.set_message("");
+        if self.bar.is_hidden() {
+            eprintln!("set-up: {}", step.title());
+        }
+    }
+
+    fn line(&self, line: &str) {
+        self.bar.set_message(line.to_owned());
+    }
+
+    fn waiting(&self) {
+        eprintln!("set-up: another process is at it; waiting");
+    }
+}
