@@ -25,5 +25,5 @@ pub use attempt::{AttemptConfig, AttemptEnd, AttemptError, Left, attempt};
 pub use builtin::{Nop, Oracle, Replay};
 pub use mailbox::{Mailbox, Served};
 pub use template::{Template, TemplateError};
-pub use tuner::{Tuner, trial_seed};
+pub use tuner::Tuner;
 pub use world::{Agent, Ran, Stop, World};

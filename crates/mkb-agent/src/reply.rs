@@ -22,8 +22,9 @@ pub struct Reply {
     pub eager_ms: Option<f64>,
     /// Eager time over the kernel's.
     pub speedup: Option<f64>,
-    /// What bounds the kernels, without repetition, in the report's order.
-    pub bounds: Vec<String>,
+    /// What bounds the kernels, and the bottleneck in words (or nothing); each bound once, in the
+    /// report's order.
+    pub bounds: Vec<(String, String)>,
     /// What went wrong, if something did.
     pub failure: Option<String>,
 }
@@ -33,8 +34,14 @@ impl Reply {
     pub fn read(text: &str) -> Self {
         let mut reply = Reply::default();
         let mut correct = None;
+        let mut finding_next = false;
         for line in text.lines().map(str::trim) {
-            if let Some(rest) = line.strip_prefix("not counted: ") {
+            if finding_next {
+                finding_next = false;
+                reply.failure.get_or_insert_with(|| line.to_owned());
+            } else if line.starts_with("not allowed") && line.ends_with(':') {
+                finding_next = true;
+            } else if let Some(rest) = line.strip_prefix("not counted: ") {
                 reply.reason = Some(rest.to_owned());
             } else if line.starts_with("submission ") && line.contains(" of ") {
                 reply.counted = true;
@@ -52,17 +59,18 @@ impl Reply {
                     "eager" => reply.eager_ms = leading(value),
                     "speedup" => reply.speedup = leading(value),
                     "correct" => correct = Some(value.to_owned()),
-                    "error" | "mismatch" | "illegal" | "finding" => {
+                    "error" | "mismatch" => {
                         reply.failure.get_or_insert_with(|| value.to_owned());
                     }
                     _ => {}
                 }
             }
             // Also within a kernel's line.
-            if let Some((_, bound)) = line.split_once("bound: ") {
-                let bound = bound.trim().to_owned();
-                if !bound.is_empty() && !reply.bounds.contains(&bound) {
-                    reply.bounds.push(bound);
+            if let Some((_, rest)) = line.split_once("bound: ") {
+                let (bound, bottleneck) = rest.split_once(", bottleneck:").unwrap_or((rest, ""));
+                let (bound, bottleneck) = (bound.trim(), bottleneck.trim());
+                if !bound.is_empty() && reply.bounds.iter().all(|(known, _)| known != bound) {
+                    reply.bounds.push((bound.to_owned(), bottleneck.to_owned()));
                 }
             }
         }
@@ -78,9 +86,11 @@ fn leading(value: &str) -> Option<f64> {
     (number.is_finite() && number > 0.0).then_some(number)
 }
 
+/// The first word of a remark in brackets.
 fn bracketed(value: &str) -> Option<String> {
     let (_, rest) = value.split_once('(')?;
-    Some(rest.split_once(')')?.0.to_owned())
+    let word = rest.split([',', ')']).next()?.trim();
+    (!word.is_empty()).then(|| word.to_owned())
 }
 
 #[cfg(test)]
@@ -92,7 +102,7 @@ mod tests {
         let reply = Reply::read(
             "waiting for the report (30 s)\nsubmission 3 of 10, B200 (virtual), 12 s\n7 \
              submissions and 31 minutes left\n\nimported: yes\ncorrect: 5/5\nsomething new: \
-             maybe\ntime: 0.0123 ms (modelled)\neager: 0.1000 ms (modelled)\nspeedup: 8.130\n\
+             maybe\ntime: 0.0123 ms (modelled, B200 (virtual))\neager: 0.1000 ms (modelled)\nspeedup: 8.130\n\
              passed: yes\nkernel add: 2 launches, bound: dram, bottleneck: read traffic\nkernel \
              sum: bound: dram, bottleneck: read traffic\nbound: launch\n",
         );
@@ -107,8 +117,8 @@ mod tests {
             eager_ms: Some(0.1),
             speedup: Some(8.13),
             bounds: vec![
-                "dram, bottleneck: read traffic".to_owned(),
-                "launch".to_owned(),
+                ("dram".to_owned(), "read traffic".to_owned()),
+                ("launch".to_owned(), String::new()),
             ],
             failure: None,
         };
@@ -124,6 +134,15 @@ mod tests {
         assert_eq!(reply.failure.as_deref(), Some("output 0: 3 of 9 elements"));
         let reply = Reply::read("submission 1 of 10, B200, 1 s\ncorrect: 2/5\npassed: no\n");
         assert_eq!(reply.failure.as_deref(), Some("correct on 2/5 draws"));
+    }
+
+    #[test]
+    fn a_kernel_that_is_not_allowed_is_told_by_the_first_finding() {
+        let reply = Reply::read(
+            "submission 1 of 10, B200, 1 s\nimported: yes\ncorrect: 5/5\npassed: no\nnot allowed \
+             (so it does not pass):\n  line 3: another compiler\n  line 4: more\n",
+        );
+        assert_eq!(reply.failure.as_deref(), Some("line 3: another compiler"));
     }
 
     #[test]

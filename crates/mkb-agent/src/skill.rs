@@ -61,8 +61,19 @@ pub struct Measured {
     pub time_ms: f64,
     /// Eager PyTorch's.
     pub eager_ms: Option<f64>,
-    /// What bounded it.
+    /// What bounded it, as `bound by ...`.
     pub bound: String,
+    /// The bottleneck in the report's words; may be empty.
+    pub detail: String,
+}
+
+impl Measured {
+    fn cause(&self) -> String {
+        match self.detail.as_str() {
+            "" => self.bound.clone(),
+            detail => format!("{} ({detail})", self.bound),
+        }
+    }
 }
 
 /// The extremes of `count` measured points.
@@ -77,7 +88,7 @@ pub(crate) fn extreme(word: &str, count: usize, m: &Measured) -> String {
         "The {word} of the points measured ({count}) had {}: {:.4} ms{against}; it was {}.",
         list(&m.settings),
         m.time_ms,
-        m.bound
+        m.cause()
     )
 }
 
@@ -127,7 +138,7 @@ fn change(from: &Measured, to: &Measured) -> String {
     if from.bound == to.bound {
         format!("was {} both times", from.bound)
     } else {
-        format!("was {} before and {} after", from.bound, to.bound)
+        format!("was {} before and {} after", from.cause(), to.cause())
     }
 }
 
@@ -397,6 +408,12 @@ mod tests {
             time_ms,
             eager_ms: Some(0.1),
             bound: bound.to_owned(),
+            detail: if bound.ends_with("dram") {
+                "2.0 times the least reads"
+            } else {
+                ""
+            }
+            .to_owned(),
         }
     }
 
@@ -411,7 +428,7 @@ mod tests {
     const SLOW: [(&str, &str); 3] = [("vector", "1"), ("layout", "blocked"), ("fused", "false")];
 
     fn skill() -> String {
-        let fast = point(&FAST, 0.0125, "bound by dram, bottleneck: reads");
+        let fast = point(&FAST, 0.0125, "bound by dram");
         let slow = point(&SLOW, 0.05, "bound by issue");
         [
             "These are modelled times on a B200.".to_owned(),
@@ -454,7 +471,7 @@ mod tests {
         assert!(text.contains(
             "The fastest of the points measured (5) had vector 8, layout contiguous and fused \
              true: 0.0125 ms against 0.1000 ms for eager PyTorch, a speedup of 8.000; it was bound \
-             by dram, bottleneck: reads."
+             by dram (2.0 times the least reads)."
         ));
         assert!(text.contains("4.00 times faster, because it was bound by issue before and bound"));
         assert!(!text.contains(['#', '`', '=', '{']), "{text}");

@@ -16,7 +16,6 @@ use std::time::Duration;
 use mkb_catalog::setting::{KERNEL_PATH, SKILL_PATH};
 
 use self::lessons::{Notes, write_skill};
-pub use self::random::trial_seed;
 use self::search::{Belief, Outcome, Search};
 use crate::builtin::submit;
 use crate::reply::Reply;

@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use mkb_agent::skill::{Claim, claims, placebo, wrong};
 use mkb_agent::template::Choice;
-use mkb_agent::{
-    Agent, AttemptConfig, Left, Ran, Stop, Template, Tuner, World, assets, attempt, trial_seed,
-};
+use mkb_agent::{Agent, AttemptConfig, Left, Ran, Stop, Template, Tuner, World, assets, attempt};
 use mkb_catalog::{Budget, Cancel, GradeFailure, Graded, Grader, Purpose, Rewards, Verdict};
 use mkb_sandbox::{Isolation, Limits};
 
@@ -126,6 +124,14 @@ impl Model {
             eager / time
         )
     }
+}
+
+/// A seed for each trial (FNV-1a).
+fn trial_seed(seed: u64, name: &str) -> u64 {
+    let start = 0xcbf2_9ce4_8422_2325 ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    name.bytes().fold(start, |h, b| {
+        (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)
+    })
 }
 
 /// A world in memory.

@@ -75,12 +75,18 @@ fn field(text: &str, name: &str) -> u64 {
     number.and_then(|n| n.parse::<u64>().ok()).unwrap_or(0) * 1024
 }
 
-/// The state letter of a process (proc_pid_stat(5)); none once it has ended.
-pub(crate) fn state(pid: i32) -> Option<u8> {
-    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    // The name before it may hold anything, parentheses too: the last one ends it.
-    let end = text.iter().rposition(|&b| b == b')')?;
-    text.get(end + 2).copied()
+/// The state letters of a process's threads (proc_pid_stat(5)); none once it has ended.
+pub(crate) fn states(pid: i32) -> Vec<u8> {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return vec![];
+    };
+    let state = |thread: fs::DirEntry| {
+        let text = fs::read(thread.path().join("stat")).ok()?;
+        // The name before it may hold anything, parentheses too: the last one ends it.
+        let end = text.iter().rposition(|&b| b == b')')?;
+        text.get(end + 2).copied()
+    };
+    threads.flatten().filter_map(state).collect()
 }
 
 /// Bytes on disk below `folder`; links are not followed. Unreadable parts count as nothing; a tree
@@ -121,9 +127,9 @@ mod tests {
     fn this_process_runs() {
         let pid = std::process::id() as i32;
         assert!(tree(pid).contains(&pid));
-        assert!(matches!(state(pid), Some(b'R' | b'S')));
+        assert!(states(pid).iter().all(|s| b"RSD".contains(s)));
         assert!(memory(&[pid]).private > 0);
-        assert_eq!(state(i32::MAX), None);
+        assert_eq!(states(i32::MAX), b"");
     }
 
     #[test]

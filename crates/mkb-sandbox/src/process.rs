@@ -32,6 +32,8 @@ const LOOK: Duration = Duration::from_millis(25);
 const LOOK_DISK: Duration = Duration::from_millis(1000);
 /// How long the set-up of a sandbox may take.
 const SETUP: Duration = Duration::from_secs(30);
+/// How long a thread of it may seem to be at work within the kernel.
+const WAITS: Duration = Duration::from_millis(300);
 /// How long a frozen sandbox may take to stand still.
 const STILL: Duration = Duration::from_secs(5);
 
@@ -364,16 +366,18 @@ impl Process {
     /// [`Error::Unresponsive`] if they don't within five seconds, or it has ended.
     pub fn freeze(&self) -> Result<()> {
         self.command(b'S')?;
-        let end = Instant::now() + STILL;
+        let began = Instant::now();
         loop {
             let others = measure::tree(self.pid).into_iter().skip(1);
-            if others
-                .map(measure::state)
-                .all(|s| matches!(s, None | Some(b'T' | b'Z' | b'X')))
-            {
+            let states: Vec<u8> = others.flat_map(measure::states).collect();
+            let stands = |s: &u8| b"TtZX".contains(s);
+            // A thread that waits within the kernel for a child that is stopped (vfork) stays so;
+            // it stops before it would run on.
+            let waits = |s: &u8| stands(s) || *s == b'D';
+            if states.iter().all(stands) || began.elapsed() > WAITS && states.iter().all(waits) {
                 return Ok(());
             }
-            if Instant::now() > end {
+            if began.elapsed() > STILL {
                 return Err(Error::Unresponsive("stand still"));
             }
             thread::sleep(Duration::from_micros(200));

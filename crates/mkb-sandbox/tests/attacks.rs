@@ -579,6 +579,30 @@ fn a_frozen_program_stands_still_whole_and_goes_on() {
 }
 
 #[test]
+fn a_thread_that_waits_for_a_stopped_child_does_not_keep_it_from_freezing() {
+    // vfork, then a child that never executes anything.
+    let mut s = submission(&[
+        "/usr/bin/env",
+        "python3",
+        "-uc",
+        "import ctypes, time, threading\n\
+         libc = ctypes.PyDLL(None)\n\
+         print('ready')\n\
+         pid = libc.syscall(56, 0x4000 | 0x100 | 17, 0)\n\
+         if pid == 0: libc.sleep(50)",
+    ]);
+    s.stdout = Stream::Pipe;
+    let mut p = s.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(p.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    sleep(Duration::from_millis(300));
+    p.freeze().unwrap();
+    assert_eq!(p.kill(), Outcome::Killed);
+}
+
+#[test]
 fn nothing_outlives_a_driver_that_is_killed_and_the_next_one_says_so() {
     for isolation in ["namespaces", "none"] {
         let state = tempfile::tempdir().unwrap();

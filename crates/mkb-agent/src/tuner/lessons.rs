@@ -26,13 +26,19 @@ pub(crate) fn write_skill(space: &[Parameter], tried: &[Tried], notes: &Notes) -
     let measured: Vec<(&Point, Measured)> = tried
         .iter()
         .filter_map(|t| match &t.outcome {
-            Outcome::Passed { time, eager, bound } => Some((
+            Outcome::Passed {
+                time,
+                eager,
+                bound,
+                detail,
+            } => Some((
                 &t.point,
                 Measured {
                     settings: settings(&t.point),
                     time_ms: *time,
                     eager_ms: *eager,
                     bound: bound.clone(),
+                    detail: detail.clone(),
                 },
             )),
             Outcome::Failed(_) => None,

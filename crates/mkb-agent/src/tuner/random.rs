@@ -24,18 +24,6 @@ impl Random {
     }
 }
 
-/// The seed of one trial's search: of the run's seed and the trial's coordinate, so that no two
-/// trials search alike.
-pub fn trial_seed(seed: u64, coordinate: &str) -> u64 {
-    let mut random = Random(seed);
-    for chunk in coordinate.as_bytes().chunks(8) {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        random.0 = random.next() ^ u64::from_le_bytes(word);
-    }
-    random.next()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,22 +34,5 @@ mod tests {
         let mut random = Random(1_234_567);
         assert_eq!(random.next(), 6_457_827_717_110_365_317);
         assert_eq!(random.next(), 3_203_168_211_198_807_973);
-    }
-
-    #[test]
-    fn trials_have_seeds_of_their_own() {
-        let names = [
-            "p28_r1_solo_tirx",
-            "p28_r2_solo_tirx",
-            "p28_r1_solo_cutedsl",
-            "p28_r1_",
-            "",
-        ];
-        let mut seeds: Vec<u64> = names.iter().map(|n| trial_seed(1, n)).collect();
-        seeds.extend(names.iter().map(|n| trial_seed(2, n)));
-        seeds.sort_unstable();
-        seeds.dedup();
-        assert_eq!(seeds.len(), 2 * names.len());
-        assert_eq!(trial_seed(1, names[0]), trial_seed(1, names[0]));
     }
 }

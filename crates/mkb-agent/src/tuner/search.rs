@@ -16,11 +16,12 @@ const GAIN: f64 = 0.98;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Outcome {
     /// Time and eager time in ms (where only a speedup is known, in units of eager's time), and
-    /// what bounded it.
+    /// what bounded it, with the report's words for the first bottleneck.
     Passed {
         time: f64,
         eager: Option<f64>,
         bound: String,
+        detail: String,
     },
     Failed(String),
 }
@@ -34,13 +35,22 @@ impl From<&Reply> for Outcome {
         };
         match time {
             Some((time, eager)) if reply.passed => {
-                let bounds: Vec<_> = reply.bounds.iter().take(3).map(|b| plain(b)).collect();
-                let bound = if bounds.is_empty() {
-                    "bound by nothing that the report names".to_owned()
-                } else {
-                    format!("bound by {}", bounds.join(" and by "))
+                let kinds: Vec<_> = reply.bounds.iter().take(3).map(|b| plain(&b.0)).collect();
+                let bound = match kinds.is_empty() {
+                    true => "bound by nothing that the report names".to_owned(),
+                    false => format!("bound by {}", kinds.join(" and by ")),
                 };
-                Outcome::Passed { time, eager, bound }
+                let detail = reply
+                    .bounds
+                    .first()
+                    .map(|b| plain(&b.1))
+                    .unwrap_or_default();
+                Outcome::Passed {
+                    time,
+                    eager,
+                    bound,
+                    detail,
+                }
             }
             _ => {
                 let why = reply.failure.as_deref().or(reply.reason.as_deref());
