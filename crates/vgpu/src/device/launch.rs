@@ -57,7 +57,8 @@ pub struct Options {
     pub threads: usize,
     /// Decides when asynchronous operations complete.
     pub seed: u64,
-    /// Warp instructions that any one warp may issue, and a thousand times that for the launch.
+    /// Warp instructions that the launch may issue in all; any one warp a sixteenth of them, or a
+    /// million where that is more.
     pub step_budget: u64,
     /// Whether the report says which bytes of global memory were written.
     pub track_writes: bool,
@@ -68,7 +69,7 @@ impl Default for Options {
         Self {
             threads: 0,
             seed: 0,
-            step_budget: 1 << 28,
+            step_budget: 20_000_000_000,
             track_writes: false,
         }
     }
@@ -180,6 +181,7 @@ impl Gpu {
             dynamic_bytes: config.dynamic_shared,
             seed: options.seed,
             step_budget: options.step_budget,
+            warp_budget: (options.step_budget / 16).max(options.step_budget.min(1_000_000)),
             sm_count: self.sm_count,
             grid_id: self.launches,
             track_writes: options.track_writes,

@@ -202,6 +202,12 @@ impl GlobalMemory {
         self.live.iter().map(|(&address, &size)| (address, size))
     }
 
+    /// The live allocation that `address` lies in: start and size.
+    pub fn allocation_at(&self, address: u64) -> Option<(u64, u64)> {
+        let (&start, &size) = self.live.range(..=address).next_back()?;
+        (address - start < size).then_some((start, size))
+    }
+
     /// What `address` is near to.
     pub fn neighbour(&self, address: u64) -> Neighbour {
         let below = self.live.range(..=address).next_back();

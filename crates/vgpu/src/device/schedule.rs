@@ -13,8 +13,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const FRUITLESS_ROUNDS: u32 = 64;
 /// Bytes of text that a launch may print.
 const PRINT_LIMIT: usize = 1 << 20;
-/// How much more than one warp a launch may issue.
-const LAUNCH_BUDGET: u64 = 1024;
 
 /// What a launch amounts to.
 #[derive(Default)]
@@ -335,9 +333,11 @@ fn run_turn(exec: &mut Exec<'_>, index: usize, shared: &Shared) -> Result<(), La
         }
         exec.cta.complete_barriers();
     }
-    if issued > 0 && issued >= exec.launch.slice as u64 {
+    exec.unreported += issued.max(1);
+    if exec.unreported >= exec.launch.slice as u64 {
+        let issued = std::mem::take(&mut exec.unreported);
         let total = shared.issued.fetch_add(issued, Ordering::Relaxed) + issued;
-        if total > exec.launch.step_budget.saturating_mul(LAUNCH_BUDGET) {
+        if total > exec.launch.step_budget {
             return Err(over_budget(exec.code));
         }
     }

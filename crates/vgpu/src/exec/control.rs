@@ -31,10 +31,10 @@ impl Handle for EnterBlock {
 #[cold]
 #[inline(never)]
 fn give_way(x: &mut Exec<'_>, pc: usize) -> usize {
-    if x.chain.instructions > x.launch.step_budget {
+    if x.chain.instructions > x.launch.warp_budget {
         let message = format!(
             "a warp issued more than {} instructions; does this loop end?",
-            x.launch.step_budget
+            x.launch.warp_budget
         );
         let lane = x.mask.trailing_zeros() as usize % 32;
         return x.fault(pc, FaultKind::StepBudget, Some(lane), message);

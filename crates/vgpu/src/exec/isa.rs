@@ -21,7 +21,7 @@ pub(crate) trait Handle {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Isa {
     Plain,
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(debug_assertions)))]
     Avx2,
     #[cfg(target_arch = "x86_64")]
     Avx512,
@@ -47,6 +47,8 @@ impl Isa {
             if avx512 {
                 return Isa::Avx512;
             }
+            // Left out of debug builds, which would take half as long again to compile.
+            #[cfg(not(debug_assertions))]
             if avx2 {
                 return Isa::Avx2;
             }
@@ -58,7 +60,7 @@ impl Isa {
     pub fn pick<H: Handle>(self) -> Handler {
         match self {
             Isa::Plain => plain::<H>,
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", not(debug_assertions)))]
             Isa::Avx2 => avx2::<H>,
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 => avx512::<H>,
@@ -76,7 +78,7 @@ unsafe fn plain<H: Handle>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> u
     unsafe { H::run(x, op, mask, pc) }
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(debug_assertions)))]
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
 unsafe fn avx2<H: Handle>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
     // SAFETY: the caller's contract is `Handle::run`'s; `Isa::detect` saw the features.

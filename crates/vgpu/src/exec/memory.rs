@@ -47,14 +47,16 @@ cell!(S16, i16, u32);
 cell!(W32, u32, u32);
 cell!(W64, u64, u64);
 
-/// The lanes' addresses: base `a` of width `B`, plus `x`.
+/// The lanes' addresses: a base register, 64 bits wide or 32, plus an offset.
+///
+/// # Safety
+/// `base` must be the offset of a register of that width.
 #[inline(always)]
-pub(crate) unsafe fn addresses<B: Lane>(x: &Exec<'_>, base: u32, offset: u64) -> [u64; 32] {
-    // SAFETY: lowering chose a register of this width.
-    let base = unsafe { x.read::<B>(base) };
-    let mut addresses = [0; 32];
-    for lane in 0..32 {
-        addresses[lane] = base[lane].to_u64().wrapping_add(offset);
+pub(crate) unsafe fn addresses(x: &Exec<'_>, base: u32, wide: bool, offset: u64) -> [u64; 32] {
+    // SAFETY: the caller's contract.
+    let mut addresses = unsafe { x.read_any(base, wide) };
+    for address in &mut addresses {
+        *address = address.wrapping_add(offset);
     }
     addresses
 }
@@ -743,6 +745,38 @@ fn all_global(at: &[u64; 32], mask: u32) -> bool {
     inside & mask == 0
 }
 
+/// A space's load, out of line.
+///
+/// # Safety
+/// As for [`Reach::load`].
+#[inline(never)]
+unsafe fn load_in<S: Reach, C: Cell, const N: usize>(
+    x: &mut Exec<'_>,
+    op: &Op,
+    mask: u32,
+    pc: usize,
+    at: &[u64; 32],
+) -> Result<(), usize> {
+    // SAFETY: the caller's contract.
+    unsafe { S::load::<C, N>(x, op, mask, pc, at) }
+}
+
+/// A space's store, out of line.
+///
+/// # Safety
+/// As for [`Reach::store`].
+#[inline(never)]
+unsafe fn store_in<S: Reach, C: Cell, const N: usize>(
+    x: &mut Exec<'_>,
+    op: &Op,
+    mask: u32,
+    pc: usize,
+    at: &[u64; 32],
+) -> Result<(), usize> {
+    // SAFETY: the caller's contract.
+    unsafe { S::store::<C, N>(x, op, mask, pc, at) }
+}
+
 impl Reach for ReachGeneric {
     #[inline(always)]
     unsafe fn load<C: Cell, const N: usize>(
@@ -755,21 +789,21 @@ impl Reach for ReachGeneric {
         // SAFETY: the caller's contract, for a part of the lanes at a time.
         unsafe {
             if all_global(at, mask) {
-                return ReachGlobal::load::<C, N>(x, op, mask, pc, at);
+                return load_in::<ReachGlobal, C, N>(x, op, mask, pc, at);
             }
             let [shared, local, constant] = windows(at, mask);
             if shared.0 != 0 {
-                ReachShared::load::<C, N>(x, op, shared.0, pc, &shared.1)?;
+                load_in::<ReachShared, C, N>(x, op, shared.0, pc, &shared.1)?;
             }
             if local.0 != 0 {
-                ReachLocal::load::<C, N>(x, op, local.0, pc, &local.1)?;
+                load_in::<ReachLocal, C, N>(x, op, local.0, pc, &local.1)?;
             }
             if constant.0 != 0 {
-                ReachConst::load::<C, N>(x, op, constant.0, pc, &constant.1)?;
+                load_in::<ReachConst, C, N>(x, op, constant.0, pc, &constant.1)?;
             }
             let rest = mask & !(shared.0 | local.0 | constant.0);
             if rest != 0 {
-                ReachGlobal::load::<C, N>(x, op, rest, pc, at)?;
+                load_in::<ReachGlobal, C, N>(x, op, rest, pc, at)?;
             }
         }
         Ok(())
@@ -786,29 +820,30 @@ impl Reach for ReachGeneric {
         // SAFETY: the caller's contract, for a part of the lanes at a time.
         unsafe {
             if all_global(at, mask) {
-                return ReachGlobal::store::<C, N>(x, op, mask, pc, at);
+                return store_in::<ReachGlobal, C, N>(x, op, mask, pc, at);
             }
             let [shared, local, _] = windows(at, mask);
             if shared.0 != 0 {
-                ReachShared::store::<C, N>(x, op, shared.0, pc, &shared.1)?;
+                store_in::<ReachShared, C, N>(x, op, shared.0, pc, &shared.1)?;
             }
             if local.0 != 0 {
-                ReachLocal::store::<C, N>(x, op, local.0, pc, &local.1)?;
+                store_in::<ReachLocal, C, N>(x, op, local.0, pc, &local.1)?;
             }
             // A store to the constant window lies in no allocation, and is reported so.
             let rest = mask & !(shared.0 | local.0);
             if rest != 0 {
-                ReachGlobal::store::<C, N>(x, op, rest, pc, at)?;
+                store_in::<ReachGlobal, C, N>(x, op, rest, pc, at)?;
             }
         }
         Ok(())
     }
 }
 
-/// Load `N` values: base `a` (of width `B`) plus `x`, to `dst` (a list for N > 1), at site `b`.
-pub(crate) struct Load<S, C, B, const N: usize>(PhantomData<(S, C, B)>);
+/// Load `N` values: base `a` (64 bits wide where `c` is not 0) plus `x`, to `dst` (a list for N > 1),
+/// at site `b`.
+pub(crate) struct Load<S, C, const N: usize>(PhantomData<(S, C)>);
 
-impl<S: Reach, C: Cell, B: Lane, const N: usize> Handle for Load<S, C, B, N> {
+impl<S: Reach, C: Cell, const N: usize> Handle for Load<S, C, N> {
     #[inline(always)]
     unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         if mask == 0 {
@@ -816,7 +851,7 @@ impl<S: Reach, C: Cell, B: Lane, const N: usize> Handle for Load<S, C, B, N> {
         }
         // SAFETY: lowering chose the registers; the space checks the addresses.
         unsafe {
-            let at = addresses::<B>(x, op.a, op.x);
+            let at = addresses(x, op.a, op.c != 0, op.x);
             match S::load::<C, N>(x, op, mask, pc, &at) {
                 Ok(()) => pc + 1,
                 Err(stop) => stop,
@@ -826,9 +861,9 @@ impl<S: Reach, C: Cell, B: Lane, const N: usize> Handle for Load<S, C, B, N> {
 }
 
 /// Store `N` values, as [`Load`].
-pub(crate) struct Store<S, C, B, const N: usize>(PhantomData<(S, C, B)>);
+pub(crate) struct Store<S, C, const N: usize>(PhantomData<(S, C)>);
 
-impl<S: Reach, C: Cell, B: Lane, const N: usize> Handle for Store<S, C, B, N> {
+impl<S: Reach, C: Cell, const N: usize> Handle for Store<S, C, N> {
     #[inline(always)]
     unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         if mask == 0 {
@@ -836,7 +871,7 @@ impl<S: Reach, C: Cell, B: Lane, const N: usize> Handle for Store<S, C, B, N> {
         }
         // SAFETY: lowering chose the registers; the space checks the addresses.
         unsafe {
-            let at = addresses::<B>(x, op.a, op.x);
+            let at = addresses(x, op.a, op.c != 0, op.x);
             match S::store::<C, N>(x, op, mask, pc, &at) {
                 Ok(()) => pc + 1,
                 Err(stop) => stop,

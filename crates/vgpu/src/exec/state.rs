@@ -167,6 +167,8 @@ pub(crate) struct Launch<'a> {
     pub dynamic_bytes: u32,
     pub seed: u64,
     pub step_budget: u64,
+    /// What of it any one warp may have.
+    pub warp_budget: u64,
     pub sm_count: u32,
     pub grid_id: u32,
     pub track_writes: bool,
@@ -204,6 +206,8 @@ pub(crate) struct Exec<'a> {
     pub written_bytes: Option<SparseSet>,
     pub stop: Stop,
     pub resume: usize,
+    /// Warp instructions issued that the launch's budget does not know of yet.
+    pub unreported: u64,
     pub deferred: Vec<Deferred>,
     pub cta: Box<Cta>,
     /// The warp that runs.
@@ -236,6 +240,7 @@ impl<'a> Exec<'a> {
             written_bytes: launch.track_writes.then(|| SparseSet::new(bytes + 64)),
             stop: Stop::State,
             resume: 0,
+            unreported: 0,
             deferred: Vec::new(),
             cta: Box::new(Cta::new(launch)),
             warp: 0,

@@ -309,13 +309,7 @@ impl Handle for MbarrierOp {
             unreachable!("lowering made an mbarrier's extra")
         };
         // SAFETY: lowering chose a register of this width.
-        let at = unsafe {
-            if op.b != 0 {
-                addresses::<u64>(x, op.a, op.x)
-            } else {
-                addresses::<u32>(x, op.a, op.x)
-            }
-        };
+        let at = unsafe { addresses(x, op.a, op.b != 0, op.x) };
         match mbarrier(x, kind, &at, mask, pc) {
             Ok(next) | Err(next) => next,
         }
@@ -550,7 +544,7 @@ fn copy_async(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> Result<usize, 
         (
             x.read_any(op.a, shared_wide)
                 .map(|base| base.wrapping_add(shared_offset)),
-            addresses::<u64>(x, op.c, op.x),
+            addresses(x, op.c, true, op.x),
             source.map_or([bytes; 32], |source| x.read::<u32>(source)),
         )
     };

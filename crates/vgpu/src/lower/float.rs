@@ -14,8 +14,8 @@ impl Isa {
         match (mods.ftz, mods.sat) {
             (false, false) => self.pick::<Map1<F>>(),
             (true, false) => self.pick::<Map1<Mods<F, true, false>>>(),
-            (false, true) => self.pick::<Map1<Mods<F, false, true>>>(),
-            (true, true) => self.pick::<Map1<Mods<F, true, true>>>(),
+            (false, true) => slow::<Map1<Mods<F, false, true>>>(),
+            (true, true) => slow::<Map1<Mods<F, true, true>>>(),
         }
     }
 
@@ -23,8 +23,8 @@ impl Isa {
         match (mods.ftz, mods.sat) {
             (false, false) => self.pick::<Map2<F>>(),
             (true, false) => self.pick::<Map2<Mods<F, true, false>>>(),
-            (false, true) => self.pick::<Map2<Mods<F, false, true>>>(),
-            (true, true) => self.pick::<Map2<Mods<F, true, true>>>(),
+            (false, true) => slow::<Map2<Mods<F, false, true>>>(),
+            (true, true) => slow::<Map2<Mods<F, true, true>>>(),
         }
     }
 
@@ -32,14 +32,14 @@ impl Isa {
         match (mods.ftz, mods.sat) {
             (false, false) => self.pick::<Map3<F>>(),
             (true, false) => self.pick::<Map3<Mods<F, true, false>>>(),
-            (false, true) => self.pick::<Map3<Mods<F, false, true>>>(),
-            (true, true) => self.pick::<Map3<Mods<F, true, true>>>(),
+            (false, true) => slow::<Map3<Mods<F, false, true>>>(),
+            (true, true) => slow::<Map3<Mods<F, true, true>>>(),
         }
     }
 
-    fn one_pair<F: Fn2<A = u32, B = u32, R = u32>>(self, mods: FloatMods) -> Handler {
+    fn two_pair<F: Fn2<A = u32, B = u32, R = u32>>(self, mods: FloatMods) -> Handler {
         if mods.ftz {
-            self.pick::<Map2<Pair<Mods<F, true, false>>>>()
+            slow::<Map2<Pair<Mods<F, true, false>>>>()
         } else {
             self.pick::<Map2<Pair<F>>>()
         }
@@ -47,7 +47,7 @@ impl Isa {
 
     fn three_pair<F: Fn3<A = u32, B = u32, C = u32, R = u32>>(self, mods: FloatMods) -> Handler {
         if mods.ftz {
-            self.pick::<Map3<Pair<Mods<F, true, false>>>>()
+            slow::<Map3<Pair<Mods<F, true, false>>>>()
         } else {
             self.pick::<Map3<Pair<F>>>()
         }
@@ -57,9 +57,9 @@ impl Isa {
     fn one16<F: Fn1<A = u32, R = u32>, T: Format16>(self, packed: bool, ftz: bool) -> Handler {
         match (packed, ftz) {
             (false, false) => self.pick::<Map1<On16<F, T, false, false, false>>>(),
-            (false, true) => self.pick::<Map1<On16<F, T, true, false, false>>>(),
+            (false, true) => slow::<Map1<On16<F, T, true, false, false>>>(),
             (true, false) => self.pick::<Map1<Packed<On16<F, T, false, false, false>>>>(),
-            (true, true) => self.pick::<Map1<Packed<On16<F, T, true, false, false>>>>(),
+            (true, true) => slow::<Map1<Packed<On16<F, T, true, false, false>>>>(),
         }
     }
 
@@ -69,13 +69,13 @@ impl Isa {
     {
         match (packed, mods.ftz, mods.sat) {
             (false, false, false) => self.pick::<Map2<On16<F, T, false, false, false>>>(),
-            (false, true, false) => self.pick::<Map2<On16<F, T, true, false, false>>>(),
-            (false, false, true) => self.pick::<Map2<On16<F, T, false, true, false>>>(),
-            (false, true, true) => self.pick::<Map2<On16<F, T, true, true, false>>>(),
+            (false, true, false) => slow::<Map2<On16<F, T, true, false, false>>>(),
+            (false, false, true) => slow::<Map2<On16<F, T, false, true, false>>>(),
+            (false, true, true) => slow::<Map2<On16<F, T, true, true, false>>>(),
             (true, false, false) => self.pick::<Map2<Packed<On16<F, T, false, false, false>>>>(),
-            (true, true, false) => self.pick::<Map2<Packed<On16<F, T, true, false, false>>>>(),
-            (true, false, true) => self.pick::<Map2<Packed<On16<F, T, false, true, false>>>>(),
-            (true, true, true) => self.pick::<Map2<Packed<On16<F, T, true, true, false>>>>(),
+            (true, true, false) => slow::<Map2<Packed<On16<F, T, true, false, false>>>>(),
+            (true, false, true) => slow::<Map2<Packed<On16<F, T, false, true, false>>>>(),
+            (true, true, true) => slow::<Map2<Packed<On16<F, T, true, true, false>>>>(),
         }
     }
 
@@ -83,20 +83,66 @@ impl Isa {
         macro_rules! pick {
             ($ftz:literal, $sat:literal, $relu:literal) => {
                 if packed {
-                    self.pick::<Map3<Packed<On16<Fma16, T, $ftz, $sat, $relu>>>>()
+                    slow::<Map3<Packed<On16<Fma16, T, $ftz, $sat, $relu>>>>()
                 } else {
-                    self.pick::<Map3<On16<Fma16, T, $ftz, $sat, $relu>>>()
+                    slow::<Map3<On16<Fma16, T, $ftz, $sat, $relu>>>()
                 }
             };
         }
         match (mods.ftz, mods.sat, mods.relu) {
-            (false, false, false) => pick!(false, false, false),
+            (false, false, false) if packed => {
+                self.pick::<Map3<Packed<On16<Fma16, T, false, false, false>>>>()
+            }
+            (false, false, false) => self.pick::<Map3<On16<Fma16, T, false, false, false>>>(),
             (true, false, false) => pick!(true, false, false),
             (false, true, _) => pick!(false, true, false),
             (true, true, _) => pick!(true, true, false),
             (false, false, true) => pick!(false, false, true),
             (true, false, true) => pick!(true, false, true),
         }
+    }
+}
+
+/// Functions of singles where vector instructions are not worth their code: directed roundings.
+fn slow_one32<F: Fn1<A = u32, R = u32>>(mods: FloatMods) -> Handler {
+    if mods.ftz {
+        slow::<Map1<Mods<F, true, false>>>()
+    } else {
+        slow::<Map1<F>>()
+    }
+}
+
+fn slow_two32<F: Fn2<A = u32, B = u32, R = u32>>(mods: FloatMods) -> Handler {
+    match (mods.ftz, mods.sat) {
+        (false, false) => slow::<Map2<F>>(),
+        (true, false) => slow::<Map2<Mods<F, true, false>>>(),
+        (false, true) => slow::<Map2<Mods<F, false, true>>>(),
+        (true, true) => slow::<Map2<Mods<F, true, true>>>(),
+    }
+}
+
+fn slow_three32<F: Fn3<A = u32, B = u32, C = u32, R = u32>>(mods: FloatMods) -> Handler {
+    match (mods.ftz, mods.sat) {
+        (false, false) => slow::<Map3<F>>(),
+        (true, false) => slow::<Map3<Mods<F, true, false>>>(),
+        (false, true) => slow::<Map3<Mods<F, false, true>>>(),
+        (true, true) => slow::<Map3<Mods<F, true, true>>>(),
+    }
+}
+
+fn slow_two_pair<F: Fn2<A = u32, B = u32, R = u32>>(mods: FloatMods) -> Handler {
+    if mods.ftz {
+        slow::<Map2<Pair<Mods<F, true, false>>>>()
+    } else {
+        slow::<Map2<Pair<F>>>()
+    }
+}
+
+fn slow_three_pair<F: Fn3<A = u32, B = u32, C = u32, R = u32>>(mods: FloatMods) -> Handler {
+    if mods.ftz {
+        slow::<Map3<Pair<Mods<F, true, false>>>>()
+    } else {
+        slow::<Map3<Pair<F>>>()
     }
 }
 
@@ -173,10 +219,10 @@ impl Lowerer<'_> {
                     macro_rules! directed {
                         ($r:ty) => {
                             match op {
-                                Add => isa.two32::<AddDirected<$r>>(mods),
-                                Sub => isa.two32::<SubDirected<$r>>(mods),
-                                Mul => isa.two32::<MulDirected<$r>>(mods),
-                                _ => isa.two32::<DivDirected<$r>>(mods),
+                                Add => slow_two32::<AddDirected<$r>>(mods),
+                                Sub => slow_two32::<SubDirected<$r>>(mods),
+                                Mul => slow_two32::<MulDirected<$r>>(mods),
+                                _ => slow_two32::<DivDirected<$r>>(mods),
                             }
                         };
                     }
@@ -204,10 +250,10 @@ impl Lowerer<'_> {
                 macro_rules! rounded {
                     ($near:ty, $directed:ident) => {
                         match mods.rounding {
-                            Rounding::NearestEven => isa.one_pair::<$near>(mods),
-                            Rounding::Zero => isa.one_pair::<$directed<TowardsZero>>(mods),
-                            Rounding::Down => isa.one_pair::<$directed<Downwards>>(mods),
-                            Rounding::Up => isa.one_pair::<$directed<Upwards>>(mods),
+                            Rounding::NearestEven => isa.two_pair::<$near>(mods),
+                            Rounding::Zero => slow_two_pair::<$directed<TowardsZero>>(mods),
+                            Rounding::Down => slow_two_pair::<$directed<Downwards>>(mods),
+                            Rounding::Up => slow_two_pair::<$directed<Upwards>>(mods),
                             Rounding::NearestAway => return None,
                         }
                     };
@@ -286,9 +332,9 @@ impl Lowerer<'_> {
                     ($near:ty, $directed:ident) => {
                         match mods.rounding {
                             Rounding::NearestEven => isa.one32::<$near>(mods),
-                            Rounding::Zero => isa.one32::<$directed<TowardsZero>>(mods),
-                            Rounding::Down => isa.one32::<$directed<Downwards>>(mods),
-                            Rounding::Up => isa.one32::<$directed<Upwards>>(mods),
+                            Rounding::Zero => slow_one32::<$directed<TowardsZero>>(mods),
+                            Rounding::Down => slow_one32::<$directed<Downwards>>(mods),
+                            Rounding::Up => slow_one32::<$directed<Upwards>>(mods),
                             Rounding::NearestAway => return None,
                         }
                     };
@@ -353,13 +399,15 @@ impl Lowerer<'_> {
         }
         match (ty, mods.rounding) {
             (Type::F32, Rounding::NearestEven) => Some(isa.three32::<FmaF32>(mods)),
-            (Type::F32, Rounding::Zero) => Some(isa.three32::<FmaDirected<TowardsZero>>(mods)),
-            (Type::F32, Rounding::Down) => Some(isa.three32::<FmaDirected<Downwards>>(mods)),
-            (Type::F32, Rounding::Up) => Some(isa.three32::<FmaDirected<Upwards>>(mods)),
+            (Type::F32, Rounding::Zero) => Some(slow_three32::<FmaDirected<TowardsZero>>(mods)),
+            (Type::F32, Rounding::Down) => Some(slow_three32::<FmaDirected<Downwards>>(mods)),
+            (Type::F32, Rounding::Up) => Some(slow_three32::<FmaDirected<Upwards>>(mods)),
             (Type::F32x2, Rounding::NearestEven) => Some(isa.three_pair::<FmaF32>(mods)),
-            (Type::F32x2, Rounding::Zero) => Some(isa.three_pair::<FmaDirected<TowardsZero>>(mods)),
-            (Type::F32x2, Rounding::Down) => Some(isa.three_pair::<FmaDirected<Downwards>>(mods)),
-            (Type::F32x2, Rounding::Up) => Some(isa.three_pair::<FmaDirected<Upwards>>(mods)),
+            (Type::F32x2, Rounding::Zero) => {
+                Some(slow_three_pair::<FmaDirected<TowardsZero>>(mods))
+            }
+            (Type::F32x2, Rounding::Down) => Some(slow_three_pair::<FmaDirected<Downwards>>(mods)),
+            (Type::F32x2, Rounding::Up) => Some(slow_three_pair::<FmaDirected<Upwards>>(mods)),
             (Type::F64, Rounding::NearestEven) => Some(isa.pick::<Map3<FmaF64>>()),
             _ => None,
         }
@@ -434,9 +482,7 @@ impl Lowerer<'_> {
                     Type::F64 => isa.pick::<Compare2<$f64>>(),
                     Type::F32 if ftz => isa.pick::<Compare2<Mods<$f32, true, false>>>(),
                     Type::F32 => isa.pick::<Compare2<$f32>>(),
-                    Type::F16 if ftz => {
-                        isa.pick::<Compare2<On16<$f32, Half, true, false, false>>>()
-                    }
+                    Type::F16 if ftz => slow::<Compare2<On16<$f32, Half, true, false, false>>>(),
                     Type::F16 => isa.pick::<Compare2<On16<$f32, Half, false, false, false>>>(),
                     Type::BF16 => isa.pick::<Compare2<On16<$f32, Brain, false, false, false>>>(),
                     _ => return None,

@@ -11,8 +11,8 @@ use crate::ir::{
 macro_rules! by_width {
     ($isa:expr, $ty:expr, $map:ident, $f32:ty, $f64:ty) => {
         match ($ty.bits(), $ty.is_signed()) {
-            (16, false) => $isa.pick::<$map<Narrow<$f32, false>>>(),
-            (16, true) => $isa.pick::<$map<Narrow<$f32, true>>>(),
+            (16, false) => slow::<$map<Narrow<$f32, false>>>(),
+            (16, true) => slow::<$map<Narrow<$f32, true>>>(),
             (32, _) => $isa.pick::<$map<$f32>>(),
             _ => $isa.pick::<$map<$f64>>(),
         }
@@ -23,8 +23,8 @@ macro_rules! by_width {
 macro_rules! by_sign {
     ($isa:expr, $ty:expr, $map:ident, $u32:ty, $s32:ty, $u64:ty, $s64:ty) => {
         match ($ty.bits(), $ty.is_signed()) {
-            (16, false) => $isa.pick::<$map<Narrow<$u32, false>>>(),
-            (16, true) => $isa.pick::<$map<Narrow<$s32, true>>>(),
+            (16, false) => slow::<$map<Narrow<$u32, false>>>(),
+            (16, true) => slow::<$map<Narrow<$s32, true>>>(),
             (32, false) => $isa.pick::<$map<$u32>>(),
             (32, true) => $isa.pick::<$map<$s32>>(),
             (_, false) => $isa.pick::<$map<$u64>>(),
@@ -39,53 +39,57 @@ impl Lowerer<'_> {
         let isa = self.isa;
         let (bits, signed) = (ty.bits(), ty.is_signed());
         let packed = match (op, ty) {
-            (Add, Type::U16x2 | Type::S16x2) => Some(isa.pick::<Map2<AddPacked16>>()),
-            (Min, Type::U16x2) => Some(isa.pick::<Map2<MinPackedU16>>()),
-            (Max, Type::U16x2) => Some(isa.pick::<Map2<MaxPackedU16>>()),
-            (Min, Type::S16x2) => Some(isa.pick::<Map2<MinPackedS16>>()),
-            (Max, Type::S16x2) => Some(isa.pick::<Map2<MaxPackedS16>>()),
+            (Add, Type::U16x2 | Type::S16x2) => Some(slow::<Map2<AddPacked16>>()),
+            (Min, Type::U16x2) => Some(slow::<Map2<MinPackedU16>>()),
+            (Max, Type::U16x2) => Some(slow::<Map2<MaxPackedU16>>()),
+            (Min, Type::S16x2) => Some(slow::<Map2<MinPackedS16>>()),
+            (Max, Type::S16x2) => Some(slow::<Map2<MaxPackedS16>>()),
             _ => None,
         };
         let run = packed.unwrap_or_else(|| match op {
             Add => by_width!(isa, ty, Map2, Add32, Add64),
             Sub => by_width!(isa, ty, Map2, Sub32, Sub64),
-            AddSat => isa.pick::<Map2<AddSat32>>(),
-            SubSat => isa.pick::<Map2<SubSat32>>(),
+            AddSat => slow::<Map2<AddSat32>>(),
+            SubSat => slow::<Map2<SubSat32>>(),
             MulLo => by_width!(isa, ty, Map2, Mul32, Mul64),
             MulHi => match (bits, signed) {
-                (16, false) => isa.pick::<Map2<Narrow<MulHiU16, false>>>(),
-                (16, true) => isa.pick::<Map2<Narrow<MulHiS16, true>>>(),
+                (16, false) => slow::<Map2<Narrow<MulHiU16, false>>>(),
+                (16, true) => slow::<Map2<Narrow<MulHiS16, true>>>(),
                 (32, false) => isa.pick::<Map2<MulHiU32>>(),
                 (32, true) => isa.pick::<Map2<MulHiS32>>(),
-                (_, false) => isa.pick::<Map2<MulHiU64>>(),
-                (_, true) => isa.pick::<Map2<MulHiS64>>(),
+                (_, false) => slow::<Map2<MulHiU64>>(),
+                (_, true) => slow::<Map2<MulHiS64>>(),
             },
             MulWide => match (bits, signed) {
-                (16, false) => isa.pick::<Map2<Widen16<false>>>(),
-                (16, true) => isa.pick::<Map2<Widen16<true>>>(),
+                (16, false) => slow::<Map2<Widen16<false>>>(),
+                (16, true) => slow::<Map2<Widen16<true>>>(),
                 (_, false) => isa.pick::<Map2<MulWideU32>>(),
                 (_, true) => isa.pick::<Map2<MulWideS32>>(),
             },
-            Mul24Lo if signed => isa.pick::<Map2<Mul24LoS>>(),
-            Mul24Lo => isa.pick::<Map2<Mul24LoU>>(),
-            Mul24Hi if signed => isa.pick::<Map2<Mul24HiS>>(),
-            Mul24Hi => isa.pick::<Map2<Mul24HiU>>(),
-            Div => by_sign!(isa, ty, Map2, DivU32, DivS32, DivU64, DivS64),
-            Rem => by_sign!(isa, ty, Map2, RemU32, RemS32, RemU64, RemS64),
+            Mul24Lo if signed => slow::<Map2<Mul24LoS>>(),
+            Mul24Lo => slow::<Map2<Mul24LoU>>(),
+            Mul24Hi if signed => slow::<Map2<Mul24HiS>>(),
+            Mul24Hi => slow::<Map2<Mul24HiU>>(),
+            Div if bits == 64 && signed => slow::<Map2<DivS64>>(),
+            Div if bits == 64 => slow::<Map2<DivU64>>(),
+            Rem if bits == 64 && signed => slow::<Map2<RemS64>>(),
+            Rem if bits == 64 => slow::<Map2<RemU64>>(),
+            Div => by_sign!(isa, ty, Map2, DivU32, DivS32, DivU32, DivS32),
+            Rem => by_sign!(isa, ty, Map2, RemU32, RemS32, RemU32, RemS32),
             Min => by_sign!(isa, ty, Map2, MinU32, MinS32, MinU64, MinS64),
             Max => by_sign!(isa, ty, Map2, MaxU32, MaxS32, MaxU64, MaxS64),
             And => by_width!(isa, ty, Map2, And32, And64),
             Or => by_width!(isa, ty, Map2, Or32, Or64),
             Xor => by_width!(isa, ty, Map2, Xor32, Xor64),
             Shl => match bits {
-                16 if signed => isa.pick::<Map2<NarrowShift<Shl32, true>>>(),
-                16 => isa.pick::<Map2<NarrowShift<Shl32, false>>>(),
+                16 if signed => slow::<Map2<NarrowShift<Shl32, true>>>(),
+                16 => slow::<Map2<NarrowShift<Shl32, false>>>(),
                 32 => isa.pick::<Map2<Shl32>>(),
                 _ => isa.pick::<Map2<Shl64>>(),
             },
             Shr => match (bits, signed) {
-                (16, false) => isa.pick::<Map2<NarrowShift<ShrU32, false>>>(),
-                (16, true) => isa.pick::<Map2<NarrowShift<ShrS32, true>>>(),
+                (16, false) => slow::<Map2<NarrowShift<ShrU32, false>>>(),
+                (16, true) => slow::<Map2<NarrowShift<ShrS32, true>>>(),
                 (32, false) => isa.pick::<Map2<ShrU32>>(),
                 (32, true) => isa.pick::<Map2<ShrS32>>(),
                 (_, false) => isa.pick::<Map2<ShrU64>>(),
@@ -114,19 +118,19 @@ impl Lowerer<'_> {
             Popc => isa.pick::<Map1<Popc32>>(),
             Clz if ty.bits() == 64 => isa.pick::<Map1<Clz64>>(),
             Clz => isa.pick::<Map1<Clz32>>(),
-            Brev if ty.bits() == 64 => isa.pick::<Map1<Brev64>>(),
-            Brev => isa.pick::<Map1<Brev32>>(),
+            Brev if ty.bits() == 64 => slow::<Map1<Brev64>>(),
+            Brev => slow::<Map1<Brev32>>(),
             Bfind => match (ty.bits(), ty.is_signed()) {
-                (64, false) => isa.pick::<Map1<BfindU64>>(),
-                (64, true) => isa.pick::<Map1<BfindS64>>(),
-                (_, false) => isa.pick::<Map1<BfindU32>>(),
-                (_, true) => isa.pick::<Map1<BfindS32>>(),
+                (64, false) => slow::<Map1<BfindU64>>(),
+                (64, true) => slow::<Map1<BfindS64>>(),
+                (_, false) => slow::<Map1<BfindU32>>(),
+                (_, true) => slow::<Map1<BfindS32>>(),
             },
             BfindShiftAmt => match (ty.bits(), ty.is_signed()) {
-                (64, false) => isa.pick::<Map1<BfindShiftU64>>(),
-                (64, true) => isa.pick::<Map1<BfindShiftS64>>(),
-                (_, false) => isa.pick::<Map1<BfindShiftU32>>(),
-                (_, true) => isa.pick::<Map1<BfindShiftS32>>(),
+                (64, false) => slow::<Map1<BfindShiftU64>>(),
+                (64, true) => slow::<Map1<BfindShiftS64>>(),
+                (_, false) => slow::<Map1<BfindShiftU32>>(),
+                (_, true) => slow::<Map1<BfindShiftS32>>(),
             },
         };
         let op = Op {
@@ -143,23 +147,23 @@ impl Lowerer<'_> {
         let run = match width {
             MadWidth::Lo => by_width!(isa, ty, Map3, ThenAdd<Mul32>, ThenAdd<Mul64>),
             MadWidth::Hi => match (bits, signed) {
-                (16, false) => isa.pick::<Map3<Narrow<ThenAdd<MulHiU16>, false>>>(),
-                (16, true) => isa.pick::<Map3<Narrow<ThenAdd<MulHiS16>, true>>>(),
+                (16, false) => slow::<Map3<Narrow<ThenAdd<MulHiU16>, false>>>(),
+                (16, true) => slow::<Map3<Narrow<ThenAdd<MulHiS16>, true>>>(),
                 (32, false) => isa.pick::<Map3<ThenAdd<MulHiU32>>>(),
                 (32, true) => isa.pick::<Map3<ThenAdd<MulHiS32>>>(),
-                (_, false) => isa.pick::<Map3<ThenAdd<MulHiU64>>>(),
-                (_, true) => isa.pick::<Map3<ThenAdd<MulHiS64>>>(),
+                (_, false) => slow::<Map3<ThenAdd<MulHiU64>>>(),
+                (_, true) => slow::<Map3<ThenAdd<MulHiS64>>>(),
             },
             MadWidth::Wide => match (bits, signed) {
-                (16, false) => isa.pick::<Map3<MadWiden16<false>>>(),
-                (16, true) => isa.pick::<Map3<MadWiden16<true>>>(),
+                (16, false) => slow::<Map3<MadWiden16<false>>>(),
+                (16, true) => slow::<Map3<MadWiden16<true>>>(),
                 (_, false) => isa.pick::<Map3<MadWideU>>(),
                 (_, true) => isa.pick::<Map3<MadWideS>>(),
             },
-            MadWidth::Lo24 if signed => isa.pick::<Map3<ThenAdd<Mul24LoS>>>(),
-            MadWidth::Lo24 => isa.pick::<Map3<ThenAdd<Mul24LoU>>>(),
-            MadWidth::Hi24 if signed => isa.pick::<Map3<ThenAdd<Mul24HiS>>>(),
-            MadWidth::Hi24 => isa.pick::<Map3<ThenAdd<Mul24HiU>>>(),
+            MadWidth::Lo24 if signed => slow::<Map3<ThenAdd<Mul24LoS>>>(),
+            MadWidth::Lo24 => slow::<Map3<ThenAdd<Mul24LoU>>>(),
+            MadWidth::Hi24 if signed => slow::<Map3<ThenAdd<Mul24HiS>>>(),
+            MadWidth::Hi24 => slow::<Map3<ThenAdd<Mul24HiU>>>(),
         };
         let [a, b, c] = abc;
         let wide = bits == 64;
@@ -192,7 +196,14 @@ impl Lowerer<'_> {
         let isa = self.isa;
         match *inst {
             Inst::Sad { ty, dst, a, b, c } => {
-                let run = by_sign!(isa, ty, Map3, SadU32, SadS32, SadU64, SadS64);
+                let run = match (ty.bits(), ty.is_signed()) {
+                    (16, false) => slow::<Map3<Narrow<SadU32, false>>>(),
+                    (16, true) => slow::<Map3<Narrow<SadS32, true>>>(),
+                    (32, false) => slow::<Map3<SadU32>>(),
+                    (32, true) => slow::<Map3<SadS32>>(),
+                    (_, false) => slow::<Map3<SadU64>>(),
+                    (_, true) => slow::<Map3<SadS64>>(),
+                };
                 self.three(run, ty.bits() == 64, dst, [a, b, c], 0);
             }
             Inst::Bfe {
@@ -233,7 +244,7 @@ impl Lowerer<'_> {
                     b: self.value(b, wide),
                     c: self.v32(pos),
                     x: u64::from(self.v32(len)) | u64::from(wide) << 32,
-                    ..self.fast::<Bfi>()
+                    ..self.slow::<Bfi>()
                 };
                 self.emit(op);
             }
@@ -282,7 +293,7 @@ impl Lowerer<'_> {
                 c,
             } => {
                 let flags = u64::from(a_signed) | u64::from(b_signed) << 1;
-                let run = isa.pick::<DotProduct>();
+                let run = slow::<DotProduct>();
                 self.three(run, false, dst, [a, b, c], flags);
             }
             Inst::Dp2a {
@@ -295,7 +306,7 @@ impl Lowerer<'_> {
                 c,
             } => {
                 let flags = u64::from(a_signed) | u64::from(b_signed) << 1 | 4 | u64::from(hi) << 3;
-                let run = isa.pick::<DotProduct>();
+                let run = slow::<DotProduct>();
                 self.three(run, false, dst, [a, b, c], flags);
             }
             Inst::Carry {
@@ -316,7 +327,7 @@ impl Lowerer<'_> {
                     b: self.value(b, wide),
                     c: carry_in,
                     x: u64::from(out) | u64::from(subtract) << 32 | u64::from(wide) << 33,
-                    ..self.fast::<Carry>()
+                    ..self.slow::<Carry>()
                 };
                 self.emit(op);
             }
@@ -344,8 +355,8 @@ impl Lowerer<'_> {
         macro_rules! compare {
             ($u32:ty, $s32:ty, $u64:ty, $s64:ty) => {
                 match (ty.bits(), ty.is_signed()) {
-                    (16, false) => isa.pick::<Compare2<NarrowTest<$u32, false>>>(),
-                    (16, true) => isa.pick::<Compare2<NarrowTest<$s32, true>>>(),
+                    (16, false) => slow::<Compare2<NarrowTest<$u32, false>>>(),
+                    (16, true) => slow::<Compare2<NarrowTest<$s32, true>>>(),
                     (32, false) => isa.pick::<Compare2<$u32>>(),
                     (32, true) => isa.pick::<Compare2<$s32>>(),
                     (_, false) => isa.pick::<Compare2<$u64>>(),

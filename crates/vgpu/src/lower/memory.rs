@@ -8,59 +8,83 @@ use crate::ir::{
     SHARED_WINDOW, Space, Type,
 };
 
+/// A load's handler where vector instructions gain little.
+fn slow_load<S: Reach>(ty: Type, count: usize) -> Handler {
+    fn of<S: Reach, C: Cell>(count: usize) -> Handler {
+        match count {
+            1 => slow::<Load<S, C, 1>>(),
+            2 => slow::<Load<S, C, 2>>(),
+            4 => slow::<Load<S, C, 4>>(),
+            _ => slow::<Load<S, C, 8>>(),
+        }
+    }
+    match (ty.memory_bytes(), ty.is_signed()) {
+        (Some(1), false) => of::<S, U8>(count),
+        (Some(1), true) => of::<S, S8>(count),
+        (Some(2), false) => of::<S, U16>(count),
+        (Some(2), true) => of::<S, S16>(count),
+        (Some(4), _) => of::<S, W32>(count),
+        _ => of::<S, W64>(count),
+    }
+}
+
+/// A store's handler where vector instructions gain little.
+fn slow_store<S: Reach>(ty: Type, count: usize) -> Handler {
+    fn of<S: Reach, C: Cell>(count: usize) -> Handler {
+        match count {
+            1 => slow::<Store<S, C, 1>>(),
+            2 => slow::<Store<S, C, 2>>(),
+            4 => slow::<Store<S, C, 4>>(),
+            _ => slow::<Store<S, C, 8>>(),
+        }
+    }
+    match ty.memory_bytes() {
+        Some(1) => of::<S, U8>(count),
+        Some(2) => of::<S, U16>(count),
+        Some(4) => of::<S, W32>(count),
+        _ => of::<S, W64>(count),
+    }
+}
+
 impl Isa {
-    fn load<S: Reach, C: Cell>(self, wide_base: bool, count: usize) -> Handler {
-        match (wide_base, count) {
-            (false, 1) => self.pick::<Load<S, C, u32, 1>>(),
-            (false, 2) => self.pick::<Load<S, C, u32, 2>>(),
-            (false, 4) => self.pick::<Load<S, C, u32, 4>>(),
-            (false, _) => self.pick::<Load<S, C, u32, 8>>(),
-            (true, 1) => self.pick::<Load<S, C, u64, 1>>(),
-            (true, 2) => self.pick::<Load<S, C, u64, 2>>(),
-            (true, 4) => self.pick::<Load<S, C, u64, 4>>(),
-            (true, _) => self.pick::<Load<S, C, u64, 8>>(),
+    fn load_from<S: Reach>(self, ty: Type, count: usize) -> Handler {
+        match (ty.memory_bytes(), count, ty.is_signed()) {
+            (Some(1), 1, false) => self.pick::<Load<S, U8, 1>>(),
+            (Some(1), 4, false) => self.pick::<Load<S, U8, 4>>(),
+            (Some(2), 1, false) => self.pick::<Load<S, U16, 1>>(),
+            (Some(2), 2, false) => self.pick::<Load<S, U16, 2>>(),
+            (Some(2), 4, false) => self.pick::<Load<S, U16, 4>>(),
+            (Some(4), 1, _) => self.pick::<Load<S, W32, 1>>(),
+            (Some(4), 2, _) => self.pick::<Load<S, W32, 2>>(),
+            (Some(4), 4, _) => self.pick::<Load<S, W32, 4>>(),
+            (Some(8), 1, _) => self.pick::<Load<S, W64, 1>>(),
+            (Some(8), 2, _) => self.pick::<Load<S, W64, 2>>(),
+            _ => slow_load::<S>(ty, count),
         }
     }
 
-    fn store<S: Reach, C: Cell>(self, wide_base: bool, count: usize) -> Handler {
-        match (wide_base, count) {
-            (false, 1) => self.pick::<Store<S, C, u32, 1>>(),
-            (false, 2) => self.pick::<Store<S, C, u32, 2>>(),
-            (false, 4) => self.pick::<Store<S, C, u32, 4>>(),
-            (false, _) => self.pick::<Store<S, C, u32, 8>>(),
-            (true, 1) => self.pick::<Store<S, C, u64, 1>>(),
-            (true, 2) => self.pick::<Store<S, C, u64, 2>>(),
-            (true, 4) => self.pick::<Store<S, C, u64, 4>>(),
-            (true, _) => self.pick::<Store<S, C, u64, 8>>(),
-        }
-    }
-
-    fn load_from<S: Reach>(self, ty: Type, wide_base: bool, count: usize) -> Handler {
-        match (ty.memory_bytes(), ty.is_signed()) {
-            (Some(1), false) => self.load::<S, U8>(wide_base, count),
-            (Some(1), true) => self.load::<S, S8>(wide_base, count),
-            (Some(2), false) => self.load::<S, U16>(wide_base, count),
-            (Some(2), true) => self.load::<S, S16>(wide_base, count),
-            (Some(4), _) => self.load::<S, W32>(wide_base, count),
-            _ => self.load::<S, W64>(wide_base, count),
-        }
-    }
-
-    fn store_to<S: Reach>(self, ty: Type, wide_base: bool, count: usize) -> Handler {
-        match ty.memory_bytes() {
-            Some(1) => self.store::<S, U8>(wide_base, count),
-            Some(2) => self.store::<S, U16>(wide_base, count),
-            Some(4) => self.store::<S, W32>(wide_base, count),
-            _ => self.store::<S, W64>(wide_base, count),
+    fn store_to<S: Reach>(self, ty: Type, count: usize) -> Handler {
+        match (ty.memory_bytes(), count) {
+            (Some(1), 1) => self.pick::<Store<S, U8, 1>>(),
+            (Some(1), 4) => self.pick::<Store<S, U8, 4>>(),
+            (Some(2), 1) => self.pick::<Store<S, U16, 1>>(),
+            (Some(2), 2) => self.pick::<Store<S, U16, 2>>(),
+            (Some(2), 4) => self.pick::<Store<S, U16, 4>>(),
+            (Some(4), 1) => self.pick::<Store<S, W32, 1>>(),
+            (Some(4), 2) => self.pick::<Store<S, W32, 2>>(),
+            (Some(4), 4) => self.pick::<Store<S, W32, 4>>(),
+            (Some(8), 1) => self.pick::<Store<S, W64, 1>>(),
+            (Some(8), 2) => self.pick::<Store<S, W64, 2>>(),
+            _ => slow_store::<S>(ty, count),
         }
     }
 
     fn load_param(self, ty: Type) -> Handler {
         match (ty.memory_bytes(), ty.is_signed()) {
-            (Some(1), false) => self.pick::<LoadParam<U8>>(),
-            (Some(1), true) => self.pick::<LoadParam<S8>>(),
-            (Some(2), false) => self.pick::<LoadParam<U16>>(),
-            (Some(2), true) => self.pick::<LoadParam<S16>>(),
+            (Some(1), false) => slow::<LoadParam<U8>>(),
+            (Some(1), true) => slow::<LoadParam<S8>>(),
+            (Some(2), false) => slow::<LoadParam<U16>>(),
+            (Some(2), true) => slow::<LoadParam<S16>>(),
             (Some(4), _) => self.pick::<LoadParam<W32>>(),
             _ => self.pick::<LoadParam<W64>>(),
         }
@@ -94,18 +118,19 @@ impl Lowerer<'_> {
         let isa = self.isa;
         let count = dst.len();
         let run = match space {
-            Space::Generic => isa.load_from::<ReachGeneric>(ty, wide, count),
-            Space::Global => isa.load_from::<ReachGlobal>(ty, wide, count),
-            Space::Shared => isa.load_from::<ReachShared>(ty, wide, count),
-            Space::Local => isa.load_from::<ReachLocal>(ty, wide, count),
-            Space::Const => isa.load_from::<ReachConst>(ty, wide, count),
-            Space::Param => isa.load_from::<ReachParam>(ty, wide, count),
+            Space::Global => isa.load_from::<ReachGlobal>(ty, count),
+            Space::Shared => isa.load_from::<ReachShared>(ty, count),
+            Space::Generic => slow_load::<ReachGeneric>(ty, count),
+            Space::Local => slow_load::<ReachLocal>(ty, count),
+            Space::Const => slow_load::<ReachConst>(ty, count),
+            Space::Param => slow_load::<ReachParam>(ty, count),
         };
         let places = dst.iter().map(|&reg| self.place(reg)).collect();
         let op = Op {
             dst: self.list(places),
             a,
             b: self.site(),
+            c: u32::from(wide),
             x,
             ..self.op(run)
         };
@@ -134,12 +159,10 @@ impl Lowerer<'_> {
         let isa = self.isa;
         let count = src.len();
         let run = match space {
-            Space::Global => isa.store_to::<ReachGlobal>(ty, wide, count),
-            Space::Shared => isa.store_to::<ReachShared>(ty, wide, count),
-            Space::Local => isa.store_to::<ReachLocal>(ty, wide, count),
-            Space::Generic | Space::Const | Space::Param => {
-                isa.store_to::<ReachGeneric>(ty, wide, count)
-            }
+            Space::Global => isa.store_to::<ReachGlobal>(ty, count),
+            Space::Shared => isa.store_to::<ReachShared>(ty, count),
+            Space::Local => slow_store::<ReachLocal>(ty, count),
+            Space::Generic | Space::Const | Space::Param => slow_store::<ReachGeneric>(ty, count),
         };
         let wide_value = ty.bits() == 64;
         let places = src.iter().map(|&src| self.value(src, wide_value)).collect();
@@ -147,6 +170,7 @@ impl Lowerer<'_> {
             dst: self.list(places),
             a,
             b: self.site(),
+            c: u32::from(wide),
             x,
             ..self.op(run)
         };
@@ -279,12 +303,11 @@ impl Lowerer<'_> {
             Operand::Imm(_) => true,
         };
         let wide_target = self.class(dst) == RegClass::B64;
-        let isa = self.isa;
         let run = match (wide_source, wide_target) {
-            (false, false) => isa.pick::<Rebase<u32, u32>>(),
-            (false, true) => isa.pick::<Rebase<u32, u64>>(),
-            (true, false) => isa.pick::<Rebase<u64, u32>>(),
-            (true, true) => isa.pick::<Rebase<u64, u64>>(),
+            (false, false) => slow::<Rebase<u32, u32>>(),
+            (false, true) => slow::<Rebase<u32, u64>>(),
+            (true, false) => slow::<Rebase<u64, u32>>(),
+            (true, true) => slow::<Rebase<u64, u64>>(),
         };
         let op = Op {
             dst: self.place(dst),
