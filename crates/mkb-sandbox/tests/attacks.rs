@@ -9,7 +9,7 @@ use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -32,9 +32,29 @@ fn submission(argv: &[&str]) -> Submission {
     s
 }
 
+/// A submission of a Python program.
+fn snake(script: &str) -> Submission {
+    let common = ["/usr/bin/python3", "/usr/local/bin/python3"].map(PathBuf::from);
+    let path = std::env::var("PATH").unwrap_or_default();
+    let on_path = path
+        .split(':')
+        .map(|folder| Path::new(folder).join("python3"));
+    let mut all = common.into_iter().chain(on_path);
+    let python = all
+        .find(|p| p.exists())
+        .expect("these tests need a python3");
+    let mut s = submission(&[python.to_str().unwrap(), "-uc", script]);
+    s.view.show_python(&python).unwrap();
+    s
+}
+
 /// How `argv` ended in a submission's sandbox, and all that it printed.
 fn judged(argv: &[&str]) -> (Outcome, String) {
-    let p = submission(argv).spawn().unwrap();
+    ended(submission(argv))
+}
+
+fn ended(submission: Submission) -> (Outcome, String) {
+    let p = submission.spawn().unwrap();
     let outcome = p.wait();
     let mut text = String::from_utf8_lossy(&p.stdout_tail()).into_owned();
     text.push_str(&String::from_utf8_lossy(&p.stderr_tail()));
@@ -42,7 +62,7 @@ fn judged(argv: &[&str]) -> (Outcome, String) {
 }
 
 fn python(script: &str) -> (Outcome, String) {
-    judged(&["/usr/bin/env", "python3", "-c", script])
+    ended(snake(script))
 }
 
 struct Attempt {
@@ -328,7 +348,7 @@ fn a_fork_bomb_stays_small_and_ends_with_its_time() {
 
 #[test]
 fn one_process_that_takes_too_much_memory_is_refused_it() {
-    let mut s = submission(&["/usr/bin/env", "python3", "-c", "x = bytearray(400 << 20)"]);
+    let mut s = snake("x = bytearray(400 << 20)");
     s.limits.memory_bytes = 200 * MIB;
     let p = s.spawn().unwrap();
     assert_eq!(p.wait(), Outcome::Exited(1));
@@ -337,14 +357,11 @@ fn one_process_that_takes_too_much_memory_is_refused_it() {
 
 #[test]
 fn processes_that_take_too_much_memory_together_are_ended() {
-    let mut s = submission(&[
-        "/usr/bin/env",
-        "python3",
-        "-c",
+    let mut s = snake(
         "import os, time\n\
          for i in range(6): os.fork() or (x := b'x' * (80 << 20), time.sleep(30))\n\
          time.sleep(30)",
-    ]);
+    );
     s.limits.memory_bytes = 200 * MIB;
     let p = s.spawn().unwrap();
     let outcome = p.wait();
@@ -358,30 +375,24 @@ fn processes_that_take_too_much_memory_together_are_ended() {
 
 #[test]
 fn memory_that_a_fork_shares_counts_once() {
-    let mut s = submission(&[
-        "/usr/bin/env",
-        "python3",
-        "-c",
+    let mut s = snake(
         "import os, time\n\
          x = b'x' * (100 << 20)\n\
          for i in range(4): os.fork() or (time.sleep(1), os._exit(0))\n\
          time.sleep(1.2)",
-    ]);
+    );
     s.limits.memory_bytes = 200 * MIB;
     assert_eq!(s.spawn().unwrap().wait(), Outcome::Exited(0));
 }
 
 #[test]
 fn anonymous_shared_memory_counts() {
-    let mut s = submission(&[
-        "/usr/bin/env",
-        "python3",
-        "-c",
+    let mut s = snake(
         "import mmap, time\n\
          m = mmap.mmap(-1, 400 << 20)\n\
          for i in range(0, 400 << 20, 4096): m[i] = 1\n\
          time.sleep(30)",
-    ]);
+    );
     s.limits.memory_bytes = 200 * MIB;
     let outcome = s.spawn().unwrap().wait();
     assert!(matches!(outcome, Outcome::OverMemory { .. }), "{outcome:?}");
@@ -401,7 +412,7 @@ const FILL_ARENA: &str = "import mmap, time\n\
 
 #[test]
 fn the_drivers_shared_memory_does_not_count() {
-    let mut s = submission(&["/usr/bin/env", "python3", "-c", FILL_ARENA]);
+    let mut s = snake(FILL_ARENA);
     s.limits.memory_bytes = 200 * MIB;
     let file = arena(1 << 36);
     let ours = rustix::io::dup(&file).unwrap();
@@ -422,7 +433,7 @@ fn the_drivers_shared_memory_does_not_count() {
 
 #[test]
 fn the_drivers_shared_memory_has_a_limit_of_its_own() {
-    let mut s = submission(&["/usr/bin/env", "python3", "-c", FILL_ARENA]);
+    let mut s = snake(FILL_ARENA);
     let file = arena(1 << 36);
     let ours = rustix::io::dup(&file).unwrap();
     s.shared.push(SharedMemory {
@@ -541,17 +552,14 @@ fn a_dropped_handle_ends_the_program() {
 
 #[test]
 fn a_frozen_program_stands_still_whole_and_goes_on() {
-    let mut s = submission(&[
-        "/usr/bin/env",
-        "python3",
-        "-uc",
+    let mut s = snake(
         "import os, sys, time, threading\n\
          for i in range(3): os.fork()\n\
          def run():\n\
          \x20   while True: sys.stdout.write('x'); sys.stdout.flush()\n\
          threading.Thread(target=run, daemon=True).start()\n\
          time.sleep(60)",
-    ]);
+    );
     s.stdout = Stream::Pipe;
     let mut p = s.spawn().unwrap();
     let mut out = p.stdout.take().unwrap();
@@ -581,16 +589,13 @@ fn a_frozen_program_stands_still_whole_and_goes_on() {
 #[test]
 fn a_thread_that_waits_for_a_stopped_child_does_not_keep_it_from_freezing() {
     // vfork, then a child that never executes anything.
-    let mut s = submission(&[
-        "/usr/bin/env",
-        "python3",
-        "-uc",
+    let mut s = snake(
         "import ctypes, time, threading\n\
          libc = ctypes.PyDLL(None)\n\
          print('ready')\n\
          pid = libc.syscall(56, 0x4000 | 0x100 | 17, 0)\n\
          if pid == 0: libc.sleep(50)",
-    ]);
+    );
     s.stdout = Stream::Pipe;
     let mut p = s.spawn().unwrap();
     let mut line = String::new();
