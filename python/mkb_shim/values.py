@@ -105,7 +105,7 @@ def encode(out: bytearray, value: Any, *, born: bool, depth: int = 0) -> None:
         out += bytes((TAG_BOOL, value))
     elif kind is int and -(1 << 63) <= value < 1 << 63:
         out.append(TAG_INT)
-        put_varint(out, (value << 1) ^ (value >> 63) & (1 << 64) - 1 if value < 0 else value << 1)
+        put_varint(out, -2 * value - 1 if value < 0 else 2 * value)
     elif kind is float:
         out.append(TAG_DOUBLE)
         out += struct.pack("<d", value)

@@ -120,7 +120,8 @@ class Loan {
         c10::DataPtr memory = to_device(host->set_data_ptr(c10::DataPtr()), host->nbytes());
         // The kernel may go on to look at its own tensor's address.
         host->set_data_ptr_noswap(c10::DataPtr(memory.get(), c10::Device(c10::kCPU)));
-        device->set_data_ptr_noswap(std::move(memory));
+        // The old memory lives until the call is on the tape: it is an operand there.
+        replaced_.push_back(device->set_data_ptr(std::move(memory)));
       }
       if (host->nbytes() != device->nbytes()) device->set_nbytes(host->nbytes());
       if (one.host.sizes() != one.device.sizes() || one.host.strides() != one.device.strides() ||
@@ -189,6 +190,7 @@ class Loan {
 
   c10::SmallVector<Lent, 6> lent_;
   c10::SmallVector<const c10::StorageImpl*, 4> own_;  // host operands' memory
+  std::vector<c10::DataPtr> replaced_;
   c10::SmallVector<std::pair<c10::Storage, c10::Storage>, 6> storages_;  // (device, host)
 };
 

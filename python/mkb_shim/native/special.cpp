@@ -373,6 +373,8 @@ const std::unordered_map<std::string, Body>& special_bodies() {
       {"aten::_fused_rms_norm_backward", &rms_norm_backward},
       {"aten::_use_cudnn_ctc_loss", &no},
       {"aten::_use_cudnn_ctc_loss.Tensor", &no},
+      {"aten::_use_miopen_ctc_loss", &no},
+      {"aten::_use_miopen_ctc_loss.Tensor", &no},
   };
   return bodies;
 }
