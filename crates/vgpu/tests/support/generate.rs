@@ -1317,10 +1317,12 @@ pub fn exact(random: &mut Random) -> Inst {
             Inst::FloatBinary { op, .. } => {
                 !matches!(op, FloatBinary::DivFull | FloatBinary::DivApprox)
             }
-            Inst::FloatUnary { op, .. } => matches!(
-                op,
-                FloatUnary::Neg | FloatUnary::Abs | FloatUnary::Rcp | FloatUnary::Sqrt
-            ),
+            // Which NaN a flushing negation gives is not specified.
+            Inst::FloatUnary { op, ty, mods, .. } => match op {
+                FloatUnary::Neg | FloatUnary::Abs => !mods.ftz || *ty == Type::F32,
+                FloatUnary::Rcp | FloatUnary::Sqrt => true,
+                _ => false,
+            },
             Inst::Mov { .. }
             | Inst::Pack { .. }
             | Inst::Unpack { .. }
