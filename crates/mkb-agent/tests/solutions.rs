@@ -41,10 +41,11 @@ fn every_solution_is_a_template_and_both_dsls_of_a_problem_have_one_space() {
                 template.choice
             );
             let (problem, _dsl) = stem.rsplit_once('_').expect("a name ends in its DSL");
-            let first = spaces
-                .entry(problem.to_owned())
-                .or_insert(template.space.clone());
-            assert_eq!(*first, template.space, "{stem}");
+            let values = |p: &Parameter| p.values.iter().map(ToString::to_string).collect();
+            let parameters = template.space.iter();
+            let space: Space = parameters.map(|p| (p.name.clone(), values(p))).collect();
+            let first = spaces.entry(problem.to_owned()).or_insert(space.clone());
+            assert_eq!(*first, space, "{stem}");
         }
     }
     assert!(!spaces.is_empty());
