@@ -18,7 +18,7 @@ pub struct Limits {
     pub processes: u64,
     /// Largest file that may be written.
     pub file_bytes: u64,
-    /// Bytes on disk of an attempt's `/app` and `/tmp`; of a submission's in-memory `/tmp`.
+    /// Bytes on disk of the folders that it may write to, together; bytes of an in-memory `/tmp`.
     pub disk_bytes: u64,
     /// Open files of a process.
     pub open_files: u64,

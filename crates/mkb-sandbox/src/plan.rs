@@ -5,6 +5,7 @@ use std::ffi::{CStr, CString, OsStr};
 use std::fmt;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use libc::{c_int, c_ulong};
@@ -17,11 +18,15 @@ pub(crate) const INIT_PATH: &CStr = c"/.mkb-init";
 /// Where the machine's own tree stands while the new one is made.
 const OLD: &str = "/.old";
 
+/// A file that not everybody may read is copied into the new tree up to this size.
+const COPIED_BYTES: u64 = 1 << 20;
+
 /// A folder that every machine has, to stand the new root on.
 const BASE: &CStr = c"/tmp";
 
 /// What a sandbox sees beside the system's programs and libraries. Everything else does not exist
-/// inside.
+/// inside. A file named here can be read inside even if only the driver may read it outside (up to
+/// 1 MiB; it is then seen as it was at the start); files within a folder keep their own modes.
 #[derive(Debug, Clone, Default)]
 pub struct View {
     /// Files and folders to see at their own path, unchangeable: a Python environment, a problem.
@@ -122,7 +127,7 @@ pub(crate) struct Tree<'a> {
 pub(crate) fn steps(tree: &Tree<'_>) -> Result<Vec<Step>> {
     let mut b = Builder::default();
     b.steps.push(Step::Private);
-    let root_options = "size=4m,nr_inodes=4096,mode=0755";
+    let root_options = "size=32m,nr_inodes=4096,mode=0755";
     b.steps.push(mount(c"tmpfs", BASE.to_owned(), root_options));
     b.steps.push(Step::Pivot);
 
@@ -311,17 +316,29 @@ impl Builder {
     }
 
     fn bind(&mut self, source: &Path, target: &Path, attributes: u64) -> Result<()> {
-        if fs::metadata(source).map_err(at(source))?.is_dir() {
+        let meta = fs::metadata(source).map_err(at(source))?;
+        if meta.is_dir() {
             self.folder(target)?;
         } else {
             if let Some(parent) = target.parent() {
                 self.folder(parent)?;
             }
+            // The driver shows the file: whether the sandbox's user could open it decides nothing.
+            let private = attributes & READ_ONLY != 0 && meta.is_file() && meta.mode() & 0o4 == 0;
+            let copied = private && meta.len() <= COPIED_BYTES;
+            let bytes = if copied {
+                fs::read(source).map_err(at(source))?
+            } else {
+                vec![]
+            };
             self.steps.push(Step::File {
                 path: c_path(target)?,
-                bytes: vec![],
+                bytes,
                 mode: 0o444,
             });
+            if copied {
+                return Ok(());
+            }
         }
         let mut old = OLD.as_bytes().to_vec();
         // The way through a link would lead back into the new tree.

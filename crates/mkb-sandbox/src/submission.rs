@@ -110,7 +110,7 @@ impl Submission {
             folder: &self.folder,
             fds,
             shared: self.shared,
-            disk: vec![],
+            disk: self.view.writable_at.iter().map(|b| b.0.clone()).collect(),
             time: self.time,
         })?;
         process.stdin = stdin_ours;

@@ -908,6 +908,23 @@ fn many_sandboxes_start_at_once() {
 }
 
 #[test]
+fn a_file_that_only_the_driver_may_read_can_be_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("kernel.py");
+    fs::write(&file, "the kernel").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let mut s = submission(&[
+        "/bin/sh",
+        "-c",
+        "cat /app/kernel.py; echo x > /app/kernel.py",
+    ]);
+    s.view.read_only_at.push((file, "/app/kernel.py".into()));
+    let p = s.spawn().unwrap();
+    assert_eq!(p.wait(), Outcome::Exited(2));
+    assert_eq!(p.stdout_tail(), b"the kernel");
+}
+
+#[test]
 fn files_that_an_ordinary_user_may_not_reach_can_be_shown_by_root() {
     if !is_root() {
         return;
