@@ -33,13 +33,32 @@ __all__ = [
     "install",
     "launch",
     "load_module",
+    "prepare",
 ]
 
 #: Formats of `load_module`: IR text, sent on as it is; TIRx with its target, lowered first.
 FORMAT_IR_TEXT, FORMAT_TIRX = 0, 2
 _DEVICE_TIRX = 1
 
-_installed = False
+_prepared = _installed = False
+
+
+def prepare() -> None:
+    """The part of `install` that may come before a fork: no memory, no device, no thread."""
+    global _prepared
+    if _prepared:
+        return
+    # Each tensor is an allocation of its own, so that the device can check its bounds.
+    os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
+    import torch
+
+    from . import native
+
+    native.check(native.library().mkb_install())
+    # Results depend on the number of threads; and a process with a pool cannot fork.
+    torch.set_num_threads(1)
+    torch.backends.cudnn.enabled = False
+    _prepared = True
 
 
 def install(
@@ -53,23 +72,17 @@ def install(
     global _installed
     if _installed:
         return
-    # Each tensor is an allocation of its own, so that the device can check its bounds.
-    os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
     if arena_fd is not None:
         os.environ["MKB_ARENA_FD"] = str(arena_fd)
+    prepare()
     import torch
 
     from . import native
 
-    library = native.library()
-    native.check(library.mkb_install())
-    # Results depend on the number of threads; and a process with a pool cannot fork.
-    torch.set_num_threads(1)
-    torch.backends.cudnn.enabled = False
     torch.cuda.init()
     if device_fd is not None:
-        library.mkb_device_connect(device_fd)
-    if tape_fd is not None and library.mkb_tape_open(tape_fd) != 0:
+        native.library().mkb_device_connect(device_fd)
+    if tape_fd is not None and native.library().mkb_tape_open(tape_fd) != 0:
         raise ShimError(f"cannot record to file descriptor {tape_fd}")
     _installed = True
 

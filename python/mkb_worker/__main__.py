@@ -20,7 +20,7 @@ _LONGEST = 20_000
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="mkb_worker", description=__doc__)
-    parser.add_argument("role", choices=("reference", "submission", "replay"))
+    parser.add_argument("role", choices=("reference", "submission", "replay", "template"))
     parser.add_argument("--control-fd", type=int, required=True, help="socket to the driver")
     parser.add_argument("--arena-fd", type=int, help="memory of the device (default: our own)")
     parser.add_argument("--device-fd", type=int, help="socket to the virtual GPU")
@@ -28,7 +28,11 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
         "--tape-fd", type=int, help="file to record to; for a replay, the file to play"
     )
     parser.add_argument("--account-fd", type=int, help="file that a replay records to")
-    parser.add_argument("--dsl", choices=("cutedsl", "tirx"), help="DSL of the submission")
+    parser.add_argument(
+        "--dsl",
+        choices=("cutedsl", "tirx"),
+        help="DSL of the submission; what a template imports beside torch",
+    )
     return parser.parse_args(arguments)
 
 
@@ -116,11 +120,30 @@ def serve(control: socket.socket, handlers: dict[str, Handler]) -> None:
             stream.flush()
 
 
-def main() -> None:
-    arguments = parse_arguments()
+def run(given: list[str] | None = None) -> None:
+    """Runs the worker that the arguments ask for until its driver is gone."""
+    arguments = parse_arguments(given)
     control = socket.socket(fileno=arguments.control_fd)
-    serve(control, make_handlers(arguments))
+    if arguments.role == "template":
+        run_template(control, arguments)
+    else:
+        serve(control, make_handlers(arguments))
+
+
+def run_template(control: socket.socket, arguments: argparse.Namespace) -> None:
+    """Imports what workers need, without starting a thread or touching a device."""
+    os.environ["TORCHDYNAMO_DISABLE"] = "1"
+    import mkb_shim
+
+    mkb_shim.prepare()
+    from . import reference, replay, submission, template  # noqa: F401
+
+    if arguments.dsl == "tirx":
+        import mkb_tirx
+
+        mkb_tirx.install()
+    template.serve(control, run)
 
 
 if __name__ == "__main__":
-    main()
+    run()
