@@ -82,9 +82,7 @@ def allocate_warp_sums() -> cute.Tensor:
 
 
 @cute.kernel
-def fused_kernel(
-    hidden: cute.Tensor, residual: cute.Tensor, weight: cute.Tensor, out: cute.Tensor
-):
+def fused_kernel(hidden: cute.Tensor, residual: cute.Tensor, weight: cute.Tensor, out: cute.Tensor):
     block, _, _ = cute.arch.block_idx()
     warp_sums = allocate_warp_sums()
     for i in cutlass.range_constexpr(ROWS):
