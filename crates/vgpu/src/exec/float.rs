@@ -726,5 +726,7 @@ impl<F: Fn3<A = u32, B = u32, C = u32, R = u32>> Fn3 for Packed<F> {
 lane_functions! {
     Neg16(a: u32) -> u32 = (a ^ 0x8000) & 0xffff;
     Abs16(a: u32) -> u32 = a & 0x7fff;
+    NegFlush16(a: u32) -> u32 = flush16::<Half>(a) ^ 0x8000;
+    AbsFlush16(a: u32) -> u32 = flush16::<Half>(a) & 0x7fff;
     Copysign16(a: u32, b: u32) -> u32 = (a & 0x8000) | (b & 0x7fff);
 }

@@ -31,3 +31,6 @@ pub(crate) use special_register::*;
 pub(crate) use state::*;
 pub(crate) use sync::*;
 pub(crate) use warp::*;
+
+#[cfg(test)]
+mod tests;

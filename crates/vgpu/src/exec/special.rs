@@ -85,12 +85,14 @@ fn sine(x: f32, quarter: i64) -> u32 {
     // pi/2 in two parts, the first with few enough bits that its product with k is exact.
     let r = k.mul_add(-1.570_796_326_734_125_6, wide);
     let r = k.mul_add(-6.077_100_506_506_192e-11, r) as f32;
+    // Of a huge argument nothing is left but that a sine is at most one.
+    let r = if r.abs() < 0.8 { r } else { 0.0 };
     let z = r * r;
     let mut s = 2.755_731_9e-6f32;
     s = s.mul_add(z, -1.984_127e-4);
     s = s.mul_add(z, 8.333_333e-3);
     s = s.mul_add(z, -1.666_666_7e-1);
-    let s = (s * z).mul_add(r, r);
+    let s = if r == 0.0 { r } else { (s * z).mul_add(r, r) };
     let mut c = -2.755_731_9e-7f32;
     c = c.mul_add(z, 2.480_158_7e-5);
     c = c.mul_add(z, -1.388_888_9e-3);

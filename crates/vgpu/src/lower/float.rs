@@ -319,8 +319,11 @@ impl Lowerer<'_> {
                 (Neg, false, false) => isa.pick::<Map1<Neg16>>(),
                 (Abs, false, true) => isa.pick::<Map1<Packed<Abs16>>>(),
                 (Abs, false, false) => isa.pick::<Map1<Abs16>>(),
-                (Neg, true, _) => both!(NegF32),
-                (Abs, true, _) => both!(AbsF32),
+                // Only halves flush.
+                (Neg, true, true) => slow::<Map1<Packed<NegFlush16>>>(),
+                (Neg, true, false) => slow::<Map1<NegFlush16>>(),
+                (Abs, true, true) => slow::<Map1<Packed<AbsFlush16>>>(),
+                (Abs, true, false) => slow::<Map1<AbsFlush16>>(),
                 (Ex2Approx, ..) => both!(Ex2F32),
                 (TanhApprox, ..) => both!(TanhF32),
                 _ => return None,
