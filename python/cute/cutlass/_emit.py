@@ -674,6 +674,43 @@ def _r_text(e: Emitter, inst: Inst, d: list[Any]) -> tuple[str, list[Any]]:
     return template, [*d, *zip(inst.args, types, strict=True)]
 
 
+def _r_printf(e: Emitter, inst: Inst, d: list[Any]) -> tuple[str, list[Any]]:
+    template, types = inst.attr
+    operands = []
+    for ty, value in zip(types, inst.args, strict=True):
+        if isinstance(value, Const):
+            # What is printed stands in a register.
+            held = Reg(value.cls)
+            e.mov(held, value)
+            operands.append(held)
+        else:
+            operands.append(e.reg(value))
+    places = "".join(f", {ty} {{}}" for ty in types)
+    return f"printf {literal(template)}{places}", operands
+
+
+def literal(text: str) -> str:
+    """A quoted string within a template: its braces are no places of operands."""
+    return quote(text).replace("{", "\x01").replace("}", "\x02")
+
+
+def quote(text: str) -> str:
+    """A string as the text form writes it."""
+    out = []
+    for c in text:
+        if c in '"\\':
+            out.append("\\" + c)
+        elif c == "\n":
+            out.append("\\n")
+        elif c == "\t":
+            out.append("\\t")
+        elif c.isprintable() and ord(c) < 128:
+            out.append(c)
+        else:
+            out.extend(f"\\x{b:02x}" for b in c.encode())
+    return '"' + "".join(out) + '"'
+
+
 def _r_cvta(e: Emitter, inst: Inst, d: list[Any]) -> tuple[str, list[Any]]:
     return f"cvta.{inst.attr} {{}}, {{}}", [*d, (inst.args[0], "u64")]
 
@@ -718,6 +755,7 @@ _RENDER = {
     "prefetch": _r_prefetch,
     "cp.async": _r_cp_async,
     "text": _r_text,
+    "printf": _r_printf,
     "cvta": _r_cvta,
     "lop3": _r_lop3,
     "shf": _r_shf,
@@ -735,7 +773,6 @@ def module_text(kernels: list[tuple[Builder, Block]]) -> str:
         bodies.append(emitter.text())
     out = [".vir 1"]
     for name, number in files.items():
-        quoted = name.replace("\\", "\\\\").replace('"', '\\"')
-        out.append(f'.file {number} "{quoted}"')
+        out.append(f".file {number} {quote(name)}")
     text = "\n".join(out) + "\n\n" + "\n".join(bodies)
     return text.replace("\x01", "{").replace("\x02", "}")

@@ -623,10 +623,8 @@ def _operands(a: Any, b: Any) -> tuple[Any, Operand, Operand] | None:
     elif isinstance(b, Numeric) and isinstance(a, int | float):
         cls = _literal_type(type(b), a)
     else:
-        scalar_a, scalar_b = getattr(a, "__mkb_scalar__", None), getattr(b, "__mkb_scalar__", None)
-        if scalar_a is None and scalar_b is None:
-            return None
-        return _operands(scalar_a() if scalar_a else a, scalar_b() if scalar_b else b)
+        # A TensorSSA, for one, has operators of its own for the other side.
+        return None
     return cls, _convert(a, cls), _convert(b, cls)
 
 

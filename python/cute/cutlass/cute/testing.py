@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._emit import literal
 from .._errors import not_supported
 from .._ir import builder, current, user_location
 from .._numeric import Boolean, Numeric, _convert
@@ -39,8 +40,7 @@ def assert_(cond: Any, msg: str | None = None, **_: Any) -> None:
     if b.target == "host":
         b.emit("assert", "", pred, attr=text, dst=())
         return
-    quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    b.emit("text", "", pred, attr=(f'assert {{}}, "{quoted}"', ("pred",)), dst=())
+    b.emit("text", "", pred, attr=(f"assert {{}}, {literal(text)}", ("pred",)), dst=())
 
 
 def assert_close(actual: Any, expected: Any, **kwargs: Any) -> None:
