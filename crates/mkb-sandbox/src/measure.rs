@@ -1,11 +1,17 @@
 //! What the processes of a sandbox use, read from `/proc` outside it.
 
+use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
 
 /// The longest path that is looked into; the kernel takes 4,096 bytes.
-const DEEPEST: usize = 3800;
+const DEEPEST: usize = 3000;
+
+/// The most files and folders that are counted: beyond, a look would take too long.
+const MOST_ENTRIES: u32 = 200_000;
 
 /// All descendants of `first`, itself included. Processes that come and go meanwhile may be
 /// missed; none of another sandbox is ever in it, but for a number that is reused in between.
@@ -89,23 +95,38 @@ pub(crate) fn states(pid: i32) -> Vec<u8> {
     threads.flatten().filter_map(state).collect()
 }
 
-/// Bytes on disk below `folder`; links are not followed. Unreadable parts count as nothing; a tree
-/// too deep to look into counts as more than any limit.
+/// Bytes on disk below `folder`, which untrusted processes may be changing: no link is followed.
+/// Unreadable parts count as nothing; a tree with more entries or longer paths than anybody needs
+/// counts as more than any limit.
 pub(crate) fn disk(folder: &Path) -> u64 {
-    let mut sum = 0;
-    let mut todo = vec![folder.to_owned()];
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let Ok(root) = rustix::fs::open(folder, flags, Mode::empty()) else {
+        return 0;
+    };
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    let (mut sum, mut entries) = (0u64, 0);
+    let mut todo = vec![PathBuf::from(".")];
     while let Some(path) = todo.pop() {
-        if path.as_os_str().len() > DEEPEST {
-            return u64::MAX;
-        }
-        let Ok(entries) = fs::read_dir(&path) else {
+        let fd = rustix::fs::openat2(&root, &path, flags, Mode::empty(), resolve);
+        let Ok(fd) = fd else { continue };
+        let Ok(names) = Dir::read_from(&fd) else {
             continue;
         };
-        for entry in entries.flatten() {
-            let Ok(meta) = entry.metadata() else { continue };
-            sum += meta.blocks() * 512;
-            if meta.is_dir() {
-                todo.push(entry.path());
+        for entry in names.flatten() {
+            let name = entry.file_name();
+            if name == c"." || name == c".." {
+                continue;
+            }
+            let Ok(stat) = rustix::fs::statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW) else {
+                continue;
+            };
+            entries += 1;
+            sum = sum.saturating_add(stat.st_blocks.unsigned_abs() * 512);
+            if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+                todo.push(path.join(OsStr::from_bytes(name.to_bytes())));
+            }
+            if entries > MOST_ENTRIES || path.as_os_str().len() > DEEPEST {
+                return u64::MAX;
             }
         }
     }
@@ -138,7 +159,11 @@ mod tests {
         fs::create_dir(dir.path().join("a")).unwrap();
         fs::write(dir.path().join("a/b"), vec![1; 100_000]).unwrap();
         std::os::unix::fs::symlink("/", dir.path().join("root")).unwrap();
+        let deep = std::iter::repeat_n("d".repeat(200), 16).collect::<PathBuf>();
         let bytes = disk(dir.path());
         assert!((100_000..200_000).contains(&bytes), "{bytes}");
+        fs::create_dir_all(dir.path().join(deep)).unwrap();
+        assert_eq!(disk(dir.path()), u64::MAX);
+        assert_eq!(disk(&dir.path().join("root")), 0);
     }
 }

@@ -74,7 +74,8 @@ pub enum Outcome {
         /// Bytes allowed.
         limit: u64,
     },
-    /// It wrote too much to disk; it was ended. Bytes used and allowed.
+    /// It wrote too much to disk, or too many files; it was ended. Bytes used (the largest number
+    /// for too many files) and allowed.
     OverDisk {
         /// Bytes in use when it was seen.
         used: u64,
@@ -105,6 +106,9 @@ impl fmt::Display for Outcome {
                     used / MIB,
                     limit / MIB
                 )
+            }
+            Outcome::OverDisk { used: u64::MAX, .. } => {
+                write!(f, "wrote more files than are counted")
             }
             Outcome::OverDisk { used, limit } => {
                 write!(
@@ -476,7 +480,8 @@ impl Watch {
             }
             self.look_at_memory();
             if Instant::now() >= disk_due && !self.disk.is_empty() {
-                let used = self.disk.iter().map(|d| measure::disk(d)).sum();
+                let each = self.disk.iter().map(|d| measure::disk(d));
+                let used = each.fold(0, u64::saturating_add);
                 if used > self.limits.disk_bytes {
                     self.end(Outcome::OverDisk {
                         used,

@@ -1,6 +1,7 @@
 //! What a killed driver leaves behind: folders, each with a lock that its driver held. The kernel
 //! lets go of the lock with the driver, so what is not held is nobody's.
 
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -29,6 +30,16 @@ pub struct Leftover {
     pub folder: PathBuf,
     /// The process number of the driver that made it, if it got to say so.
     pub driver: Option<i32>,
+}
+
+impl fmt::Display for Leftover {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the sandbox {}", self.folder.display())?;
+        match self.driver {
+            Some(pid) => write!(f, " of the ended process {pid}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Marks `folder` as this process's; it is so while the file lives.
