@@ -48,7 +48,7 @@ pub fn run(home: &Home, options: &cli::Run, json: bool) -> Result<bool> {
         eprintln!("note: {notice}");
     }
     for leftover in mkb_sandbox::sweep(&home.state().join("sandboxes"))? {
-        eprintln!("note: an earlier run left {leftover:?}; it is cleaned up");
+        eprintln!("note: an earlier run left {leftover}; it is removed");
     }
     let cancel = Cancel::new();
     stop_on_interrupt(cancel.clone())?;
