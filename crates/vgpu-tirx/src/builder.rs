@@ -1,6 +1,6 @@
 //! Emits IR: registers, open blocks, constant folding, and value numbering of pure operations.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use vgpu::ir::*;
 
@@ -27,6 +27,9 @@ pub(crate) struct Builder {
     sums: HashMap<Reg, (Operand, i64)>,
     /// `reg = a * b` for integers and floats, with the versions of mutable operands.
     products: HashMap<Reg, Product>,
+    /// Registers that hold no negative number, read as signed. C's signed overflow is undefined, so
+    /// sums and products of such numbers are none either.
+    natural: HashSet<Reg>,
     pub(crate) location: Location,
     emitted: usize,
     /// Rises where memory may have changed in a way that is not tracked by root.
@@ -51,6 +54,7 @@ impl Builder {
             scopes: vec![Vec::new()],
             sums: HashMap::new(),
             products: HashMap::new(),
+            natural: HashSet::new(),
             location: Location::default(),
             emitted: 0,
             epoch: 0,
@@ -240,15 +244,47 @@ impl Builder {
         }
     }
 
-    pub(crate) fn special(&mut self, special: Special) -> Operand {
-        Operand::Reg(self.pure(special.class(), [], |dst, []| Inst::ReadSpecial {
-            dst,
-            special,
-        }))
+    /// Says that a register holds no negative number.
+    pub(crate) fn note_natural(&mut self, reg: Reg) {
+        self.natural.insert(reg);
+    }
+
+    fn is_natural(&self, operand: Operand, ty: Type) -> bool {
+        match operand {
+            Operand::Reg(reg) => self.natural.contains(&reg),
+            Operand::Imm(bits) => sign_extend(bits, ty.bits()) >= 0,
+        }
     }
 
     /// An integer operation at 32 or 64 bits, folded and simplified where it can be.
     pub(crate) fn int(&mut self, op: IntBinary, ty: Type, a: Operand, b: Operand) -> Operand {
+        use IntBinary as Op;
+        let result = self.int_operation(op, ty, a, b);
+        let both = self.is_natural(a, ty) && self.is_natural(b, ty);
+        let natural = match op {
+            Op::Add | Op::MulLo | Op::Shl => ty.is_signed() && both,
+            Op::Div | Op::Rem | Op::Min => both,
+            Op::And => self.is_natural(a, ty) || self.is_natural(b, ty),
+            Op::Max if ty.is_signed() => self.is_natural(a, ty) || self.is_natural(b, ty),
+            Op::Shr => self.is_natural(a, ty),
+            _ => false,
+        };
+        if let (true, Operand::Reg(reg)) = (natural, result)
+            && !self.is_mutable(reg)
+        {
+            self.natural.insert(reg);
+        }
+        result
+    }
+
+    pub(crate) fn special(&mut self, special: Special) -> Operand {
+        let reg = self.pure(special.class(), [], |dst, []| Inst::ReadSpecial { dst, special });
+        // Indices and extents are below 2^31.
+        self.natural.insert(reg);
+        Operand::Reg(reg)
+    }
+
+    fn int_operation(&mut self, op: IntBinary, ty: Type, a: Operand, b: Operand) -> Operand {
         use IntBinary as Op;
         let bits = ty.bits();
         if let (Operand::Imm(x), Operand::Imm(y)) = (a, b)
@@ -452,6 +488,14 @@ impl Builder {
         if ty != Type::S32 || signed < 2 {
             return None;
         }
+        let natural = self.is_natural(a, ty);
+        if natural && divisor.is_power_of_two() {
+            let shift = u64::from(divisor.trailing_zeros());
+            return Some(match op {
+                Op::Div => self.int(Op::Shr, ty, a, imm(shift)),
+                _ => self.int(Op::And, ty, a, imm(divisor - 1)),
+            });
+        }
         let quotient = if divisor.is_power_of_two() {
             // Truncate towards zero: add divisor - 1 to negative dividends.
             let shift = u64::from(divisor.trailing_zeros());
@@ -479,14 +523,20 @@ impl Builder {
                 high
             };
             let shifted = self.raw_int(Op::Shr, Type::S32, high, imm(u64::from(shift)));
-            let sign = self.raw_int(Op::Shr, Type::U32, a, imm(31));
-            self.raw_int(Op::Add, Type::S32, shifted, sign)
+            if natural {
+                shifted
+            } else {
+                let sign = self.raw_int(Op::Shr, Type::U32, a, imm(31));
+                self.raw_int(Op::Add, Type::S32, shifted, sign)
+            }
         };
         Some(match op {
             Op::Div => quotient,
             _ => {
-                let product = self.int(Op::MulLo, Type::S32, quotient, imm(divisor));
-                self.raw_int(Op::Sub, Type::S32, a, product)
+                // a - quotient * divisor, in one step where the product is one.
+                let minus = imm(mask(divisor.wrapping_neg(), bits));
+                let product = self.int(Op::MulLo, Type::S32, quotient, minus);
+                self.int(Op::Add, Type::S32, a, product)
             }
         })
     }

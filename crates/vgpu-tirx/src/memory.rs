@@ -671,6 +671,13 @@ impl Kernel<'_> {
             Pointer::Memory { .. } if size == 1 && lanes.len() > 1 && elem != Elem::Bool => {
                 self.store_bytes(pointer, lanes, manner, at)
             }
+            Pointer::Memory { .. } if size == 2 && self.are_word_halves(lanes) => {
+                let words: Vec<Scalar> = lanes
+                    .chunks(2)
+                    .map(|pair| Scalar::new(self.join(&raw_halves(pair)), U32))
+                    .collect();
+                self.store(pointer, U32, &words, manner, at)
+            }
             Pointer::Memory { root, .. } => {
                 let mut done = 0;
                 while done < lanes.len() {
@@ -683,6 +690,22 @@ impl Kernel<'_> {
                 Ok(())
             }
         }
+    }
+
+    /// Whether the lanes are, two by two, the halves of words that are at hand.
+    fn are_word_halves(&self, lanes: &[Scalar]) -> bool {
+        let place = |scalar: &Scalar| match scalar.op {
+            Operand::Reg(reg) => self.halves.get(&reg).copied(),
+            Operand::Imm(_) => None,
+        };
+        !lanes.is_empty()
+            && lanes.chunks(2).all(|pair| match pair {
+                [low, high] => match (place(low), place(high)) {
+                    (Some((a, 0)), Some((b, 1))) => a == b,
+                    _ => false,
+                },
+                _ => false,
+            })
     }
 
     fn store_bytes(
@@ -1052,6 +1075,14 @@ impl Kernel<'_> {
         }
         Ok(())
     }
+}
+
+fn raw_halves(pair: &[Scalar]) -> Vec<Scalar> {
+    let half = Elem::Int {
+        bits: 16,
+        signed: false,
+    };
+    pair.iter().map(|lane| Scalar::new(lane.op, half)).collect()
 }
 
 /// How many of `left` elements of `size` bytes one access takes.

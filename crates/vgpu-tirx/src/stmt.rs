@@ -317,6 +317,9 @@ impl Kernel<'_> {
             dst: counter,
             src: before,
         });
+        if ty.is_signed() && min.constant().is_some_and(|bits| sign_extend(bits, elem.bits()) >= 0) {
+            self.b.note_natural(counter);
+        }
         let step = self.steady(step);
         self.looped(body, |kernel| {
             kernel.b.inst(Inst::IntBinary {
