@@ -4,7 +4,7 @@ import torch
 import tvm
 from tvm.script import tirx as T
 
-SPACE = {"threads": [64, 128, 256, 512], "vector": [1, 2, 4, 8], "layout": ["contiguous", "blocked"], "fused": [True, False], "rows": [1, 2, 4]}
+SPACE = {"threads": [64, 128, 256, 512], "vector": [1, 2, 4, 8], "layout": ["contiguous", "blocked"], "fused": [True, False], "rows": [1, 2, 4]}  # fmt: skip
 PARAMS = {"threads": 256, "vector": 8, "layout": "contiguous", "fused": True, "rows": 1}
 
 HIDDEN = 4096
