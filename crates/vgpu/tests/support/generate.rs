@@ -1264,6 +1264,137 @@ impl ProgramBuilder {
     }
 }
 
+/// A kernel that loads every register of each lane from its first parameter, runs one exact instruction
+/// under a guard that holds in some lanes, and stores them all to its second; and the registers' classes.
+pub fn one_instruction(random: &mut Random) -> (Module, Vec<RegClass>) {
+    let mut kernel = empty_kernel();
+    let classes: Vec<RegClass> = kernel.regs.iter().map(|reg| reg.class).collect();
+    let mut builder = ProgramBuilder {
+        kernel: Kernel::default(),
+        counters: 0,
+        budget: 0,
+    };
+    std::mem::swap(&mut builder.kernel, &mut kernel);
+    let lane = builder.reg("lane", RegClass::B32);
+    let bits = builder.reg("bits", RegClass::B32);
+    let (from, to) = (
+        builder.reg("from", RegClass::B64),
+        builder.reg("to", RegClass::B64),
+    );
+    let mut kernel = builder.kernel;
+    kernel.body.clear();
+    for name in ["from", "to"] {
+        kernel.params.push(Param {
+            name: name.into(),
+            size: 8,
+            align: 8,
+        });
+    }
+    let load = |ty: Type, dst: Reg, base: Operand, offset: i64, space: Space| {
+        node(Inst::Ld {
+            space,
+            ty,
+            dst: vec![dst],
+            addr: Address { base, offset },
+            order: Ordering::Weak,
+            scope: Scope::Gpu,
+            cache: CacheHint::Default,
+        })
+    };
+    kernel.body.push(node(Inst::ReadSpecial {
+        dst: lane,
+        special: Special::LaneId,
+    }));
+    for (index, pointer) in [from, to].into_iter().enumerate() {
+        kernel.body.push(load(
+            Type::B64,
+            pointer,
+            Operand::Imm(0),
+            index as i64 * 8,
+            Space::Param,
+        ));
+        kernel.body.push(node(Inst::Mad {
+            width: MadWidth::Wide,
+            ty: Type::U32,
+            dst: pointer,
+            a: Operand::Reg(lane),
+            b: Operand::Imm(classes.len() as u64 * 8),
+            c: Operand::Reg(pointer),
+        }));
+    }
+    for (index, class) in classes.iter().enumerate() {
+        let (dst, offset) = (Reg(index as u32), index as i64 * 8);
+        match class.bits_type() {
+            Some(ty) => kernel
+                .body
+                .push(load(ty, dst, Operand::Reg(from), offset, Space::Global)),
+            None => {
+                kernel.body.push(load(
+                    Type::B32,
+                    bits,
+                    Operand::Reg(from),
+                    offset,
+                    Space::Global,
+                ));
+                kernel.body.push(node(Inst::Setp {
+                    cmp: Compare::Lt,
+                    ty: Type::S32,
+                    ftz: false,
+                    dst,
+                    a: Operand::Reg(bits),
+                    b: Operand::Imm(2),
+                    combine: None,
+                }));
+            }
+        }
+    }
+    let inst = exact(random);
+    let kind = NodeKind::Inst {
+        guard: Some(guard(random)),
+        inst,
+    };
+    kernel.body.push(Node {
+        location: Location::default(),
+        kind,
+    });
+    for (index, class) in classes.iter().enumerate() {
+        let (mut src, mut ty) = (Operand::Reg(Reg(index as u32)), Type::B64);
+        match class {
+            RegClass::Pred => {
+                let pred = Reg(index as u32);
+                kernel.body.push(node(Inst::Selp {
+                    dst: bits,
+                    a: Operand::Imm(1),
+                    b: Operand::Imm(0),
+                    pred,
+                }));
+                (src, ty) = (Operand::Reg(bits), Type::B32);
+            }
+            RegClass::B32 => ty = Type::B32,
+            RegClass::B64 => {}
+        }
+        kernel.body.push(node(Inst::St {
+            space: Space::Global,
+            ty,
+            src: vec![src],
+            addr: Address {
+                base: Operand::Reg(to),
+                offset: index as i64 * 8,
+            },
+            order: Ordering::Weak,
+            scope: Scope::Gpu,
+            cache: CacheHint::Default,
+        }));
+    }
+    (
+        Module {
+            kernels: vec![kernel],
+            ..Module::default()
+        },
+        classes,
+    )
+}
+
 /// A comparison that threads answer differently.
 fn compare(random: &mut Random) -> Node {
     let inst = if random.one_in(2) {
