@@ -217,7 +217,7 @@ fn check_instruction(seed: u64) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4000, max_shrink_iters: 0, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 2000, max_shrink_iters: 0, ..ProptestConfig::default() })]
 
     #[test]
     fn instructions_on_edge_values_give_the_oracles_results(seed in any::<u64>()) {

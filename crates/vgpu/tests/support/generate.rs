@@ -1,5 +1,7 @@
 //! Random modules that the verifier accepts, with every kind of instruction.
 
+use std::cell::RefCell;
+
 use vgpu::ir::*;
 
 use super::random::Random;
@@ -127,23 +129,29 @@ fn block(random: &mut Random, depth: usize, loops: usize, budget: &mut u32) -> B
 
 /// A random instruction that the verifier accepts (in a kernel of its own).
 pub fn instruction(random: &mut Random) -> Inst {
-    loop {
-        let inst = attempt(random);
-        let mut kernel = empty_kernel();
-        kernel.body.push(Node {
-            location: Location::default(),
-            kind: NodeKind::Inst {
-                guard: None,
-                inst: inst.clone(),
-            },
-        });
-        let module = Module {
-            kernels: vec![kernel],
-            ..Module::default()
-        };
-        if verify(&module).is_ok() {
-            return inst;
+    thread_local! {
+        /// A kernel whose last node is the attempt.
+        static SCRATCH: RefCell<Module> = RefCell::new(scratch());
+    }
+    SCRATCH.with_borrow_mut(|module| {
+        loop {
+            let inst = attempt(random);
+            if let Some(last) = module.kernels[0].body.last_mut() {
+                *last = node(inst.clone());
+            }
+            if verify(module).is_ok() {
+                return inst;
+            }
         }
+    })
+}
+
+fn scratch() -> Module {
+    let mut kernel = empty_kernel();
+    kernel.body.push(node(Inst::Trap));
+    Module {
+        kernels: vec![kernel],
+        ..Module::default()
     }
 }
 
