@@ -33,6 +33,9 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
         choices=("cutedsl", "tirx"),
         help="DSL of the submission; what a template imports beside torch",
     )
+    parser.add_argument(
+        "--sandboxed", action="store_true", help="a template's workers are submissions, in turn"
+    )
     return parser.parse_args(arguments)
 
 
@@ -125,24 +128,12 @@ def run(given: list[str] | None = None) -> None:
     arguments = parse_arguments(given)
     control = socket.socket(fileno=arguments.control_fd)
     if arguments.role == "template":
-        run_template(control, arguments)
+        from . import template
+
+        template.preload(arguments.dsl, trusted=not arguments.sandboxed)
+        template.serve(control, sandboxed=arguments.sandboxed)
     else:
         serve(control, make_handlers(arguments))
-
-
-def run_template(control: socket.socket, arguments: argparse.Namespace) -> None:
-    """Imports what workers need, without starting a thread or touching a device."""
-    os.environ["TORCHDYNAMO_DISABLE"] = "1"
-    import mkb_shim
-
-    mkb_shim.prepare()
-    from . import reference, replay, submission, template  # noqa: F401
-
-    if arguments.dsl == "tirx":
-        import mkb_tirx
-
-        mkb_tirx.install()
-    template.serve(control, run)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from .load import load_file
 from .tape import Segments
 
 #: The folder of the CuTe DSL's packages, for its submissions alone.
-_CUTE = Path(__file__).parent.parent / "cute"
+CUTE = Path(__file__).parent.parent / "cute"
 
 
 class Submission:
@@ -26,7 +26,8 @@ class Submission:
         self.outputs: Any = None
         self.kept: list[Any] = []
         if dsl == "cutedsl":
-            sys.path.insert(0, str(_CUTE))
+            if str(CUTE) not in sys.path:
+                sys.path.insert(0, str(CUTE))
         elif dsl == "tirx":
             import mkb_tirx
 

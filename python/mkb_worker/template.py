@@ -1,95 +1,132 @@
-"""Role `template` (trusted): has imported everything, and forks workers in milliseconds.
+"""A warm process that forks workers: Python, torch and the DSL are imported once, not per worker.
 
-It runs nobody's code: a worker that it forks does. It has one thread, no arena, no device and no
-tape; those belong to the workers. They die with it, and it ends when the driver closes its socket.
+`python -m mkb_worker template --control-fd N [--dsl DSL]` answers JSON lines, each with the file
+descriptors that it names:
+
+- `{"op": "fork", "arguments": {...}, "fds": [names]}`: forks a worker of those arguments; its
+  descriptors come with the message in the order of `fds` (`control`, `arena`, `device`, `tape`,
+  `account`, `output`). Answers `{"ok": true, "pid": N}`.
+- `{"op": "end", "pid": N}`: ends the worker and all that it started, and answers how it ended:
+  `{"ok": true, "code": N}` or `{"ok": true, "signal": N}`.
+
+A worker cannot look into this process (it is not dumpable) and has none of its descriptors. The
+workers of one sandboxed template run one after another, with `/tmp` emptied between them.
 """
 
 from __future__ import annotations
 
-import array
-import contextlib
+import argparse
 import ctypes
+import gc
 import json
 import os
+import shutil
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-Json = dict[str, Any]
-
-#: A request is one message of at most this many bytes, with at most this many descriptors.
-_LONGEST, _MOST_FDS = 1 << 16, 16
-_PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
+_FDS = ("control", "arena", "device", "tape", "account", "output")
 
 
-def serve(control: socket.socket, start: Callable[[list[str]], None]) -> None:
-    """Answers `{"op": "fork", "arguments": [...], "fds": [...]}` until the driver is gone.
+def preload(dsl: str | None, *, trusted: bool) -> None:
+    """Imports what workers need, and starts nothing: no thread, no arena."""
+    os.environ["TORCHDYNAMO_DISABLE"] = "1"
+    import torch
+    from mkb_shim import native
 
-    The message carries file descriptors, which `fds` names in order: `stdout`, `stderr`, or the
-    options of the worker that take them (`--arena-fd`). The answer carries a pidfd of the worker.
-    """
-    # The kernel takes care of workers that have ended.
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    torch.set_num_threads(1)
+    native.library()
+    from . import reference, replay, submission  # noqa: F401
+
+    if dsl == "tirx" or trusted:
+        import mkb_tirx  # noqa: F401
+        import tvm  # noqa: F401
+    if dsl == "cutedsl":
+        sys.path.insert(0, str(submission.CUTE))
+        import cutlass.cute  # noqa: F401
+    gc.collect()
+    gc.freeze()  # so that a worker's collector does not touch, and copy, what is shared
+
+
+def serve(control: socket.socket, *, sandboxed: bool) -> None:
+    """Answers until the driver closes the socket."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     while True:
-        message, fds = _receive(control)
-        if not message:
+        data, fds, _flags, _address = socket.recv_fds(control, 1 << 16, len(_FDS))
+        if not data:
             return
-        try:
-            request = json.loads(message)
-            names = request["fds"]
-            if request["op"] != "fork" or len(names) != len(fds):
-                raise ValueError("a request names an operation or descriptors that are not there")
-            pid = os.fork()
-            if pid == 0:
-                _become(control, request["arguments"], dict(zip(names, fds, strict=True)), start)
-            _answer(control, {"ok": True, "pid": pid}, [os.pidfd_open(pid)])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            _answer(control, {"ok": False, "error": {"kind": "protocol", "message": str(error)}})
-        finally:
-            for fd in fds:
-                os.close(fd)
+        while not data.endswith(b"\n"):
+            more = control.recv(1 << 16)
+            if not more:
+                return
+            data += more
+        request = json.loads(data)
+        if request["op"] == "fork":
+            reply = {"ok": True, "pid": _fork(request, fds, control)}
+        else:
+            reply = {"ok": True, **_end(int(request["pid"]))}
+            if sandboxed:
+                _clean()
+        control.sendall(json.dumps(reply).encode() + b"\n")
 
 
-def _become(
-    control: socket.socket,
-    arguments: list[str],
-    fds: dict[str, int],
-    start: Callable[[list[str]], None],
-) -> None:
-    """Goes on as a worker, and does not return."""
-    code = 1
+def _fork(request: dict[str, Any], fds: list[int], control: socket.socket) -> int:
+    pid = os.fork()
+    if pid:
+        for fd in fds:
+            os.close(fd)
+        return pid
     try:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.setsid()
         control.close()
-        for number, name in ((1, "stdout"), (2, "stderr")):
-            if name in fds:
-                os.dup2(fds.pop(name), number)
-        options = [text for option, fd in fds.items() for text in (option, str(fd))]
-        start([*arguments, *options])
-        code = 0
-    except SystemExit as ended:
-        code = ended.code if isinstance(ended.code, int) else 1
+        named = dict(zip(request["fds"], fds, strict=True))
+        output = named.pop("output")
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.close(output)
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
+        from .__main__ import make_handlers
+        from .__main__ import serve as serve_worker
+
+        given = {f"{name}_fd": named.get(name) for name in _FDS if name != "output"}
+        arguments = argparse.Namespace(**given, **request["arguments"])
+        worker = socket.socket(fileno=arguments.control_fd)
+        serve_worker(worker, make_handlers(arguments))
+        os._exit(0)
     except BaseException:
         sys.excepthook(*sys.exc_info())
-    finally:
-        with contextlib.suppress(Exception):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(code)
+        sys.stderr.flush()
+        os._exit(1)
 
 
-def _receive(control: socket.socket) -> tuple[bytes, list[int]]:
-    message, fds, _, _ = socket.recv_fds(control, _LONGEST, _MOST_FDS)
-    return message, list(fds)
+def _end(pid: int) -> dict[str, int]:
+    # One that has ended by itself keeps its status until it is waited for.
+    ended, status = os.waitpid(pid, os.WNOHANG)
+    if ended == 0:
+        os.killpg(pid, signal.SIGKILL)
+        _, status = os.waitpid(pid, 0)
+    if os.WIFSIGNALED(status):
+        return {"signal": os.WTERMSIG(status)}
+    return {"code": os.WEXITSTATUS(status)}
 
 
-def _answer(control: socket.socket, answer: Json, fds: list[int] | None = None) -> None:
-    ancillary = []
-    if fds:
-        ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
-    control.sendmsg([json.dumps(answer).encode() + b"\n"], ancillary)
-    for fd in fds or ():
-        os.close(fd)
+def _clean() -> None:
+    """Ends what the worker left running and removes what it left in `/tmp`."""
+    try:
+        os.kill(-1, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    while True:
+        try:
+            if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                break
+        except ChildProcessError:
+            break
+    for entry in [*Path("/tmp").iterdir(), *Path("/dev/shm").glob("*")]:
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry, ignore_errors=True)
+        else:
+            entry.unlink(missing_ok=True)
