@@ -1,5 +1,6 @@
 //! One kernel file through its draws: run, replayed, compared, charged.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use mkb_catalog::grading::{Cancel, GradeFailure};
@@ -87,6 +88,8 @@ pub struct Evaluation<'a> {
     pub submission: &'a mut Station,
     /// Plays the submission's tape.
     pub replay: &'a mut Station,
+    /// Where the submission's worker sees the kernel file.
+    pub kernel: &'a Path,
     /// Which of the inputs may change, by position.
     pub mutable: &'a [bool],
     /// What eager operations and launches cost.
@@ -148,8 +151,9 @@ impl Evaluation<'_> {
     /// The inner error where the device lacks an operation; the outer where the judge failed.
     pub fn run(mut self, outcome: &mut Outcome) -> Result<Result<(), Incomplete>, GradeFailure> {
         let result = self.stages(outcome);
-        self.submission.freeze();
-        outcome.stderr = self.submission.tails().0;
+        // Nothing of the submission runs any more when its verdict is made.
+        let _ = self.submission.end();
+        outcome.stderr = self.submission.output_tail();
         match result {
             Ok(()) => Ok(Ok(())),
             Err(Halt::Failed(error)) => {
@@ -162,10 +166,8 @@ impl Evaluation<'_> {
     }
 
     fn stages(&mut self, outcome: &mut Outcome) -> Result<(), Halt> {
-        let import: serde_json::Value = self.ask_submission(
-            Stage::Import,
-            json!({"op": "import", "path": self.submission.kernel}),
-        )?;
+        let import: serde_json::Value =
+            self.ask_submission(Stage::Import, json!({"op": "import", "path": self.kernel}))?;
         outcome.imported = true;
         if let Some(segment) = import
             .get("tape")
@@ -511,7 +513,7 @@ impl Evaluation<'_> {
             WorkerError::Cancelled => Halt::Judge(GradeFailure::Cancelled),
             WorkerError::Ended => judge(format!(
                 "the reference worker ended: {}",
-                self.reference.tails().0
+                self.reference.output_tail()
             )),
             other => judge(format!("the reference worker: {other}")),
         })
@@ -530,24 +532,22 @@ impl Evaluation<'_> {
         answer.map_err(|error| self.submission_failed(stage, error))
     }
 
-    fn submission_failed(&self, stage: Stage, error: WorkerError) -> Halt {
-        let (stderr, stdout) = self.submission.tails();
+    fn submission_failed(&mut self, stage: Stage, error: WorkerError) -> Halt {
+        let output = self.submission.output_tail();
         match error {
             WorkerError::Failed(failure) if failure.kind == FailureKind::Incomplete => {
                 Halt::Incomplete(failure.message)
             }
             WorkerError::Failed(failure) => Halt::Failed(format!("{stage}: {failure}")),
             WorkerError::Ended => {
-                let how = self
-                    .submission
-                    .ended()
-                    .map_or("closed its socket".to_owned(), |o| o.to_string());
-                Halt::Failed(format!("{stage}: the process {how}\n{}", last(&stderr)))
+                let how = self.submission.end();
+                let how = how.map_or("ended with its sandbox".to_owned(), |e| e.to_string());
+                Halt::Failed(format!("{stage}: the process {how}\n{}", last(&output)))
             }
             WorkerError::TimedOut(limit) => Halt::Failed(format!(
                 "{stage}: no result within {} s\n{}",
                 limit.as_secs(),
-                last(&stdout)
+                last(&output)
             )),
             WorkerError::Cancelled => Halt::Judge(GradeFailure::Cancelled),
             other => Halt::Failed(format!("{stage}: {other}")),
@@ -566,7 +566,7 @@ impl Evaluation<'_> {
             )),
             WorkerError::Ended => Halt::Failed(format!(
                 "{stage}: the replay of the call ended its process\n{}",
-                last(&self.replay.tails().0)
+                last(&self.replay.output_tail())
             )),
             WorkerError::TimedOut(limit) => Halt::Failed(format!(
                 "{stage}: the replay of the call took longer than {} s",

@@ -1,20 +1,23 @@
 //! The judge: graders of tasks, and the workers that they share.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use mkb_catalog::dsl::DslSet;
 use mkb_catalog::grading::{Cancel, GradeFailure, Graded, Grader, Purpose, Verdict};
-use mkb_catalog::setting::KERNEL_BYTE_LIMIT;
+use mkb_catalog::setting::{KERNEL_BYTE_LIMIT, KERNEL_PATH};
 use mkb_catalog::{DslId, Problem, ProblemName, Workload};
 use mkb_device::client::DeviceOptions;
+use mkb_sandbox::Isolation;
 use serde_json::json;
 
 use crate::evaluation::{Evaluation, Incomplete, Outcome, Seeds};
 use crate::policy;
-use crate::station::{Role, Runtime, Station};
+use crate::station::{Role, Runtime, SharedTemplate, Station};
+use crate::template::{Kind, Template};
 
 /// What a judge works with.
 #[derive(Debug)]
@@ -25,12 +28,27 @@ pub struct Judge {
     workload: Workload,
     dsls: DslSet,
     scratch: PathBuf,
+    /// Forks reference and replay workers; started when first needed.
+    trusted: Mutex<Option<SharedTemplate>>,
+    /// Templates of submissions that are free.
+    submissions: Mutex<Vec<Warm>>,
     /// Reference workers that are free, by problem.
     references: Mutex<Vec<(ProblemName, Station)>>,
 }
 
+/// A sandboxed template, and the folder from which it takes kernel files.
+#[derive(Debug)]
+struct Warm {
+    dsl: DslId,
+    template: SharedTemplate,
+    app: tempfile::TempDir,
+}
+
 /// Free reference workers that are kept; each holds a torch process.
 const KEPT_REFERENCES: usize = 4;
+
+/// Free templates of submissions that are kept; each holds a torch process.
+const KEPT_TEMPLATES: usize = 4;
 
 impl Judge {
     /// One that grades on a virtual device. `scratch` is a folder for kernel files while they are judged.
@@ -60,6 +78,8 @@ impl Judge {
             workload,
             dsls,
             scratch,
+            trusted: Mutex::new(None),
+            submissions: Mutex::new(Vec::new()),
             references: Mutex::new(Vec::new()),
         })
     }
@@ -74,6 +94,57 @@ impl Judge {
         }
     }
 
+    /// The template of trusted workers.
+    fn trusted(&self) -> Result<SharedTemplate, GradeFailure> {
+        let mut slot = self.trusted.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(template) = &*slot {
+            return Ok(Arc::clone(template));
+        }
+        let template = Template::start(&self.runtime, Kind::Trusted).map_err(infrastructure)?;
+        let shared = Arc::new(Mutex::new(template));
+        *slot = Some(Arc::clone(&shared));
+        Ok(shared)
+    }
+
+    /// A template for a submission, for its use alone.
+    fn take_warm(&self, dsl: &DslId) -> Result<Warm, GradeFailure> {
+        let mut free = self
+            .submissions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(index) = free.iter().position(|warm| warm.dsl == *dsl) {
+            return Ok(free.swap_remove(index));
+        }
+        drop(free);
+        let app = tempfile::Builder::new()
+            .prefix("app-")
+            .tempdir_in(&self.scratch)
+            .map_err(infrastructure)?;
+        fs::set_permissions(app.path(), fs::Permissions::from_mode(0o755))
+            .map_err(infrastructure)?;
+        let kind = Kind::Sandboxed {
+            dsl: dsl.to_string(),
+            app: app.path().to_owned(),
+        };
+        let template = Template::start(&self.runtime, kind).map_err(infrastructure)?;
+        Ok(Warm {
+            dsl: dsl.clone(),
+            template: Arc::new(Mutex::new(template)),
+            app,
+        })
+    }
+
+    fn keep_warm(&self, warm: Warm) {
+        let mut free = self
+            .submissions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if free.len() >= KEPT_TEMPLATES {
+            free.remove(0);
+        }
+        free.push(warm);
+    }
+
     fn take_reference(&self, problem: &Problem, cancel: &Cancel) -> Result<Station, GradeFailure> {
         let mut free = self
             .references
@@ -84,7 +155,7 @@ impl Judge {
         }
         drop(free);
         let mut station =
-            Station::open(&self.runtime, Role::Reference, None).map_err(infrastructure)?;
+            Station::open(self.trusted()?, Role::Reference, None).map_err(infrastructure)?;
         let request =
             json!({"op": "load", "path": problem.path, "workload": self.workload.as_str()});
         let loaded: Result<serde_json::Value, _> =
@@ -93,7 +164,7 @@ impl Judge {
             infrastructure(format!(
                 "problem {}: {e}\n{}",
                 problem.name,
-                station.tails().0
+                station.output_tail()
             ))
         })?;
         Ok(station)
@@ -136,21 +207,21 @@ impl TaskGrader {
     ) -> Result<Result<(), Incomplete>, GradeFailure> {
         let started = Instant::now();
         let judge = &self.judge;
-        let file = tempfile::Builder::new()
-            .prefix("kernel-")
-            .suffix(".py")
-            .tempfile_in(&judge.scratch)
-            .map_err(infrastructure)?;
-        fs::write(file.path(), kernel).map_err(infrastructure)?;
-        make_readable(file.path()).map_err(infrastructure)?;
+        let warm = judge.take_warm(&self.dsl)?;
+        let file = warm.app.path().join("kernel.py");
+        write_once(&file, kernel).map_err(infrastructure)?;
         let role = Role::Submission {
             dsl: self.dsl.as_str(),
-            kernel: file.path(),
         };
-        let mut submission = Station::open(&judge.runtime, role, Some(judge.server.clone()))
-            .map_err(infrastructure)?;
-        let mut replay = Station::open(&judge.runtime, Role::Replay, Some(judge.server.clone()))
-            .map_err(infrastructure)?;
+        let server = Some(&judge.server);
+        let submission = Station::open(Arc::clone(&warm.template), role, server);
+        let mut submission = submission.map_err(infrastructure)?;
+        let replay = Station::open(judge.trusted()?, Role::Replay, server);
+        let mut replay = replay.map_err(infrastructure)?;
+        let inside = match judge.runtime.isolation {
+            Isolation::Namespaces => PathBuf::from(KERNEL_PATH),
+            Isolation::None => file,
+        };
         let mut reference = judge.take_reference(&self.problem, cancel)?;
         let mutable: Vec<bool> = self
             .problem
@@ -162,6 +233,7 @@ impl TaskGrader {
             reference: &mut reference,
             submission: &mut submission,
             replay: &mut replay,
+            kernel: &inside,
             mutable: &mutable,
             device: &judge.device,
             seeds,
@@ -170,6 +242,11 @@ impl TaskGrader {
         };
         let result = evaluation.run(outcome)?;
         judge.give_back(&self.problem, reference);
+        // One whose template has gone with it is of no more use.
+        if submission.end().is_ok() {
+            drop(submission);
+            judge.keep_warm(warm);
+        }
         Ok(result)
     }
 }
@@ -207,7 +284,6 @@ fn write_once(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 
 /// A sandboxed worker runs as another user.
 fn make_readable(path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(path, fs::Permissions::from_mode(0o644))
 }
 

@@ -6,7 +6,7 @@
 //! - [`policy`]: what a submission's text may not refer to.
 //! - [`charge`]: what a call costs on the modelled clock.
 //! - [`report`]: an outcome as its verdict.
-//! - [`station`], [`worker`]: the processes.
+//! - [`station`], [`worker`], [`template`]: the processes.
 
 pub mod charge;
 pub mod contract;
@@ -17,5 +17,6 @@ pub mod limits;
 pub mod policy;
 pub mod report;
 pub mod station;
+pub mod template;
 pub mod value;
 pub mod worker;

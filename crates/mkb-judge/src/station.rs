@@ -2,22 +2,25 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use mkb_device::arena::{ARENA_BYTES, Arena, memory_file};
-use mkb_sandbox::{Isolation, Limits, Outcome, Process, SharedMemory, Stream, Submission, View};
+use mkb_device::client::{DeviceOptions, DeviceProcess};
+use mkb_sandbox::Isolation;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::template::{Ending, Template};
 use crate::value::{Memory, Tensor, Value};
 use crate::worker::{Control, WorkerError};
 
 /// Bytes of a worker's output that are kept for a report.
-const TAIL: usize = 8 << 10;
+const TAIL: u64 = 8 << 10;
 
 /// How workers are started.
 #[derive(Debug, Clone)]
@@ -34,6 +37,21 @@ pub struct Runtime {
     pub isolation: Isolation,
 }
 
+impl Runtime {
+    /// The variables of a worker's environment.
+    pub fn variables(&self) -> Vec<(String, String)> {
+        let path: Vec<_> = self
+            .python_path
+            .iter()
+            .map(|p| p.display().to_string())
+            .collect();
+        let mut all = self.env.clone();
+        all.retain(|(name, _)| name != "PYTHONPATH");
+        all.push(("PYTHONPATH".to_owned(), path.join(":")));
+        all
+    }
+}
+
 /// Who a worker is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role<'a> {
@@ -43,8 +61,6 @@ pub enum Role<'a> {
     Submission {
         /// The task's DSL.
         dsl: &'a str,
-        /// The kernel file; the worker sees it as `/app/kernel.py`.
-        kernel: &'a Path,
     },
     /// Trusted: plays tapes.
     Replay,
@@ -59,9 +75,6 @@ impl Role<'_> {
         }
     }
 }
-
-/// Where a sandboxed worker sees the kernel file.
-pub const KERNEL_INSIDE: &str = "/app/kernel.py";
 
 /// Why a station could not be opened or used: never the submission's fault.
 #[derive(Debug, thiserror::Error)]
@@ -95,12 +108,17 @@ pub enum StationError {
 /// A stretch of a tape: offset and length in bytes.
 pub type Segment = (u64, u64);
 
+/// A template that stations share.
+pub type SharedTemplate = Arc<Mutex<Template>>;
+
 /// A worker, started and connected.
 #[derive(Debug)]
 pub struct Station {
     role: &'static str,
     control: Control,
-    process: Process,
+    template: SharedTemplate,
+    pid: i32,
+    ending: Option<Ending>,
     /// Its device memory.
     pub arena: Arena,
     /// What it records: a reference's and a submission's tape, a replay's account.
@@ -108,10 +126,10 @@ pub struct Station {
     /// What a replay plays.
     played: Option<File>,
     last_played: Option<Segment>,
-    /// Where a submission's worker sees the kernel file.
-    pub kernel: PathBuf,
+    /// What it writes to its standard streams.
+    output: File,
     /// Its virtual GPU.
-    pub device: Option<mkb_device::client::DeviceProcess>,
+    pub device: Option<DeviceProcess>,
 }
 
 #[derive(Deserialize)]
@@ -120,14 +138,14 @@ struct Placed {
 }
 
 impl Station {
-    /// Starts a worker. The first request waits until Python is up.
+    /// Forks a worker from a template. Waits until the template is warm.
     ///
     /// # Errors
     /// Where the system refuses memory, a socket or the process.
     pub fn open(
-        runtime: &Runtime,
+        template: SharedTemplate,
         role: Role,
-        device: Option<mkb_device::client::DeviceOptions>,
+        device: Option<&DeviceOptions>,
     ) -> Result<Self, StationError> {
         let name = role.name();
         let resource = |what| {
@@ -139,6 +157,7 @@ impl Station {
         };
         let arena = Arena::create(ARENA_BYTES).map_err(resource("arena"))?;
         let record = memory_file("mkb-tape").map_err(resource("tape"))?;
+        let output = memory_file("mkb-output").map_err(resource("output"))?;
         let played = match role {
             Role::Replay => Some(memory_file("mkb-played").map_err(resource("tape"))?),
             _ => None,
@@ -146,87 +165,41 @@ impl Station {
         let (ours, theirs) = UnixStream::pair().map_err(resource("control socket"))?;
         let (device, device_socket) = match device {
             Some(options) => {
-                let (process, socket) =
-                    mkb_device::client::DeviceProcess::spawn(&options, arena.fd())
-                        .map_err(|e| StationError::Device(e.to_string()))?;
+                let spawned = DeviceProcess::spawn(options, arena.fd());
+                let (process, socket) = spawned.map_err(|e| StationError::Device(e.to_string()))?;
                 (Some(process), Some(socket))
             }
             None => (None, None),
         };
-
-        let clone = |file: &dyn AsFd| file.as_fd().try_clone_to_owned();
-        let mut start = Submission::new([
-            runtime.python.display().to_string(),
-            "-m".to_owned(),
-            "mkb_worker".to_owned(),
-            name.to_owned(),
-        ]);
-        let mut pass = |option: &str, fd: OwnedFd| {
-            let number = start.pass(fd);
-            start.argv.extend([option.to_owned(), number.to_string()]);
-        };
-        pass("--control-fd", theirs.into());
-        pass("--arena-fd", clone(&arena.fd()).map_err(resource("arena"))?);
-        if let Some(socket) = device_socket {
-            pass("--device-fd", socket);
+        let mut fds: Vec<(&str, BorrowedFd)> = vec![
+            ("control", theirs.as_fd()),
+            ("arena", arena.fd()),
+            ("output", output.as_fd()),
+        ];
+        if let Some(socket) = &device_socket {
+            fds.push(("device", socket.as_fd()));
         }
         match &played {
-            Some(played) => {
-                pass("--tape-fd", clone(played).map_err(resource("tape"))?);
-                pass("--account-fd", clone(&record).map_err(resource("tape"))?);
-            }
-            None => pass("--tape-fd", clone(&record).map_err(resource("tape"))?),
+            Some(played) => fds.extend([("tape", played.as_fd()), ("account", record.as_fd())]),
+            None => fds.push(("tape", record.as_fd())),
         }
-        let path: Vec<_> = runtime
-            .python_path
-            .iter()
-            .map(|p| p.display().to_string())
-            .collect();
-        start.env = runtime.env.clone();
-        start.env.push(("PYTHONPATH".to_owned(), path.join(":")));
-        start.shared.push(SharedMemory {
-            file: clone(&arena.fd()).map_err(resource("arena"))?,
-            max_bytes: ARENA_BYTES,
-        });
-        start.stdout = Stream::Tail(TAIL);
-        start.stderr = Stream::Tail(TAIL);
-        let mut inside = PathBuf::new();
-        match role {
-            Role::Submission { dsl, kernel } => {
-                inside = match runtime.isolation {
-                    Isolation::Namespaces => KERNEL_INSIDE.into(),
-                    Isolation::None => kernel.to_owned(),
-                };
-                start.isolation = runtime.isolation;
-                start.argv.extend(["--dsl".to_owned(), dsl.to_owned()]);
-                start.view = View {
-                    read_only: runtime.read_only.clone(),
-                    read_only_at: vec![(kernel.to_owned(), KERNEL_INSIDE.into())],
-                    writable_at: vec![],
-                };
-            }
-            Role::Reference | Role::Replay => {
-                start.isolation = Isolation::None;
-                start.limits = Limits {
-                    memory_bytes: u64::MAX / 2,
-                    cpu_time: None,
-                    file_bytes: u64::MAX / 2,
-                    ..Limits::submission()
-                };
-            }
-        }
-        let process = start
-            .spawn()
-            .map_err(|source| StationError::Start { role: name, source })?;
+        let dsl = match role {
+            Role::Submission { dsl } => Some(dsl),
+            _ => None,
+        };
+        let forked = lock(&template).fork(&json!({"role": name, "dsl": dsl}), &fds);
+        let pid = forked.map_err(resource("process"))?;
         Ok(Self {
             role: name,
             control: Control::new(ours),
-            process,
+            template,
+            pid,
+            ending: None,
             arena,
             record,
             played,
             last_played: None,
-            kernel: inside,
+            output,
             device,
         })
     }
@@ -317,25 +290,33 @@ impl Station {
         self.last_played
     }
 
-    /// How the process ended, waiting a moment for one that is about to.
-    pub fn ended(&self) -> Option<Outcome> {
-        self.process.wait_for(Duration::from_millis(500))
+    /// Ends the process if it has not ended, and says how it did.
+    ///
+    /// # Errors
+    /// Where its template has ended, and it with it.
+    pub fn end(&mut self) -> io::Result<Ending> {
+        if let Some(ending) = self.ending {
+            return Ok(ending);
+        }
+        let ending = lock(&self.template).end(self.pid)?;
+        self.ending = Some(ending);
+        Ok(ending)
     }
 
-    /// The end of its standard error and output.
-    pub fn tails(&self) -> (String, String) {
-        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        (
-            text(self.process.stderr_tail()),
-            text(self.process.stdout_tail()),
-        )
+    /// The end of what it wrote to its standard streams.
+    pub fn output_tail(&self) -> String {
+        let length = self.output.metadata().map_or(0, |m| m.len());
+        let start = length.saturating_sub(TAIL);
+        let mut bytes = vec![0; (length - start) as usize];
+        match self.output.read_exact_at(&mut bytes, start) {
+            Ok(()) => String::from_utf8_lossy(&bytes).into_owned(),
+            Err(_) => String::new(), // It was cut short meanwhile; a report can do without.
+        }
     }
+}
 
-    /// Freezes it: nothing of it runs until it is dropped.
-    pub fn freeze(&self) {
-        // One that has ended cannot be frozen, and need not be.
-        let _ = self.process.freeze();
-    }
+fn lock(template: &SharedTemplate) -> MutexGuard<'_, Template> {
+    template.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Memory for Station {
@@ -346,7 +327,8 @@ impl Memory for Station {
 
 impl Drop for Station {
     fn drop(&mut self) {
-        self.process.kill();
+        // A template that has ended took its workers with it.
+        let _ = self.end();
     }
 }
 

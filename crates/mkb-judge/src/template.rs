@@ -78,19 +78,34 @@ impl Template {
     /// Where the system refuses the process.
     pub fn start(runtime: &Runtime, kind: Kind) -> Result<Self, StationError> {
         const ROLE: &str = "template";
-        let resource = |what| move |source| StationError::Resource { what, role: ROLE, source };
+        let resource = |what| {
+            move |source| StationError::Resource {
+                what,
+                role: ROLE,
+                source,
+            }
+        };
         let (ours, theirs) = UnixStream::pair().map_err(resource("control socket"))?;
-        ours.set_read_timeout(Some(PATIENCE)).map_err(resource("control socket"))?;
+        ours.set_read_timeout(Some(PATIENCE))
+            .map_err(resource("control socket"))?;
         let python = runtime.python.display().to_string();
         let mut start = Submission::new([python.as_str(), "-m", "mkb_worker", "template"]);
         let fd = start.pass(theirs.into());
-        start.argv.extend(["--control-fd".to_owned(), fd.to_string()]);
+        start
+            .argv
+            .extend(["--control-fd".to_owned(), fd.to_string()]);
         start.env = runtime.variables();
         start.stderr = Stream::Tail(8 << 10);
         match &kind {
             Kind::Trusted => {
                 start.isolation = Isolation::None;
-                start.limits = Limits { memory_bytes: u64::MAX / 2, cpu_time: None, file_bytes: u64::MAX / 2, processes: 4096, ..Limits::submission() };
+                start.limits = Limits {
+                    memory_bytes: u64::MAX / 2,
+                    cpu_time: None,
+                    file_bytes: u64::MAX / 2,
+                    processes: 4096,
+                    ..Limits::submission()
+                };
             }
             Kind::Sandboxed { dsl, app } => {
                 start.isolation = runtime.isolation;
@@ -98,11 +113,21 @@ impl Template {
                 if runtime.isolation == Isolation::Namespaces {
                     start.argv.push("--sandboxed".to_owned());
                 }
-                start.view = View { read_only: runtime.read_only.clone(), read_only_at: vec![(app.clone(), "/app".into())], writable_at: vec![] };
+                start.view = View {
+                    read_only: runtime.read_only.clone(),
+                    read_only_at: vec![(app.clone(), "/app".into())],
+                    writable_at: vec![],
+                };
             }
         }
-        let process = start.spawn().map_err(|source| StationError::Start { role: ROLE, source })?;
-        Ok(Self { kind, process, control: ours })
+        let process = start
+            .spawn()
+            .map_err(|source| StationError::Start { role: ROLE, source })?;
+        Ok(Self {
+            kind,
+            process,
+            control: ours,
+        })
     }
 
     /// Forks a worker: its arguments, and its descriptors by name.
@@ -111,18 +136,28 @@ impl Template {
     /// Where the template has ended.
     pub fn fork(&mut self, arguments: &Json, fds: &[(&str, BorrowedFd)]) -> io::Result<i32> {
         let names: Vec<&str> = fds.iter().map(|(name, _)| *name).collect();
-        let message = format!("{}\n", json!({"op": "fork", "arguments": arguments, "fds": names}));
+        let message = format!(
+            "{}\n",
+            json!({"op": "fork", "arguments": arguments, "fds": names})
+        );
         let raw: Vec<BorrowedFd> = fds.iter().map(|(_, fd)| *fd).collect();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         if !ancillary.push(SendAncillaryMessage::ScmRights(&raw)) {
             return Err(io::Error::other("more descriptors than a message holds"));
         }
-        let sent = sendmsg(&self.control, &[IoSlice::new(message.as_bytes())], &mut ancillary, SendFlags::NOSIGNAL)?;
+        let sent = sendmsg(
+            &self.control,
+            &[IoSlice::new(message.as_bytes())],
+            &mut ancillary,
+            SendFlags::NOSIGNAL,
+        )?;
         if sent != message.len() {
             return Err(io::Error::other("the message was cut"));
         }
-        self.reply()?.pid.ok_or_else(|| io::Error::other("the template forked nothing"))
+        self.reply()?
+            .pid
+            .ok_or_else(|| io::Error::other("the template forked nothing"))
     }
 
     /// Ends a worker and all that it started.
@@ -136,7 +171,9 @@ impl Template {
         match (reply.code, reply.signal) {
             (Some(code), _) => Ok(Ending::Code(code)),
             (_, Some(signal)) => Ok(Ending::Signal(signal)),
-            _ => Err(io::Error::other("the template did not say how its worker ended")),
+            _ => Err(io::Error::other(
+                "the template did not say how its worker ended",
+            )),
         }
     }
 
@@ -159,7 +196,10 @@ impl Template {
         let outcome = self.process.wait_for(Duration::from_millis(500));
         let how = outcome.map_or("closed its socket".to_owned(), |o| o.to_string());
         let stderr = self.process.stderr_tail();
-        format!("the warm Python process {how}\n{}", String::from_utf8_lossy(&stderr).trim_end())
+        format!(
+            "the warm Python process {how}\n{}",
+            String::from_utf8_lossy(&stderr).trim_end()
+        )
     }
 
     /// Ends it with all its workers.

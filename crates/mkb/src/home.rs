@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use mkb_catalog::DslId;
 use mkb_catalog::fingerprint::FileTree;
 use mkb_judge::station::Runtime;
-use mkb_sandbox::Isolation;
+use mkb_sandbox::{Isolation, View};
 
 use crate::{cli, setup};
 
@@ -59,25 +59,18 @@ impl Home {
     /// How workers are started, with the environment made first if it is not whole.
     pub fn runtime(&self, sandbox: cli::Sandbox) -> Result<Runtime> {
         let environment = setup::ensure(&self.root)?;
-        let mut read_only = vec![self.root.join("python"), environment.root.clone()];
-        read_only.extend(interpreter(&environment.python));
+        let mut view = View::default();
+        view.read_only.push(self.root.join("python"));
+        view.show_python(&environment.python)?;
         Ok(Runtime {
             python: environment.python,
             python_path: environment.pythonpath,
             env: environment.variables,
-            read_only,
+            read_only: view.read_only,
             isolation: match sandbox {
                 cli::Sandbox::Namespaces => Isolation::Namespaces,
                 cli::Sandbox::None => Isolation::None,
             },
         })
     }
-}
-
-/// Where the interpreter behind a virtual environment's link lies: what it must see to run. Nothing
-/// where that is the system's, which a sandbox shows anyway.
-fn interpreter(python: &Path) -> Option<PathBuf> {
-    let real = python.canonicalize().ok()?;
-    let prefix = real.parent()?.parent()?;
-    (!prefix.starts_with("/usr")).then(|| prefix.to_owned())
 }
