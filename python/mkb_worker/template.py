@@ -27,7 +27,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-_PR_SET_DUMPABLE = 4
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 _FDS = ("control", "arena", "device", "tape", "account", "output")
 
 
@@ -35,10 +35,10 @@ def preload(dsl: str | None, *, trusted: bool) -> None:
     """Imports what workers need, and starts nothing: no thread, no arena."""
     os.environ["TORCHDYNAMO_DISABLE"] = "1"
     import torch
-    from mkb_shim import native
 
-    torch.set_num_threads(1)
-    native.library()
+    import mkb_shim
+
+    mkb_shim.prepare()
     from . import reference, replay, submission  # noqa: F401
 
     if dsl == "tirx" or trusted:
@@ -47,8 +47,9 @@ def preload(dsl: str | None, *, trusted: bool) -> None:
         asked = torch.cuda.is_available
         torch.cuda.is_available = lambda: True
         try:
-            import mkb_tirx  # noqa: F401
             import tvm  # noqa: F401
+
+            import mkb_tirx  # noqa: F401
         finally:
             torch.cuda.is_available = asked
     if dsl == "cutedsl":
@@ -87,6 +88,7 @@ def _fork(request: dict[str, Any], fds: list[int], control: socket.socket) -> in
             os.close(fd)
         return pid
     try:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         os.setsid()
         control.close()
         named = dict(zip(request["fds"], fds, strict=True))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from driver import PYTHON
@@ -31,20 +31,31 @@ class Template:
         )
         theirs.close()
 
-    def fork(self, role: str) -> tuple[socket.socket, int, int]:
-        """The worker's control socket, its pidfd, and its arena."""
+    def fork(self, role: str) -> tuple[socket.socket, int]:
+        """The worker's control socket, and its process's number."""
         ours, theirs = socket.socketpair()
-        arena, tape = os.memfd_create("arena"), os.memfd_create("tape")
+        arena, tape, output = (os.memfd_create(name) for name in ("arena", "tape", "output"))
         os.ftruncate(arena, 1 << 30)
-        names = ["--control-fd", "--arena-fd", "--tape-fd"]
-        request = {"op": "fork", "arguments": [role], "fds": names}
-        fds = [theirs.fileno(), arena, tape]
-        socket.send_fds(self.socket, [json.dumps(request).encode()], fds)
+        arguments = {"role": role, "dsl": None}
+        request = {
+            "op": "fork",
+            "arguments": arguments,
+            "fds": ["control", "arena", "tape", "output"],
+        }
+        fds = [theirs.fileno(), arena, tape, output]
+        socket.send_fds(self.socket, [json.dumps(request).encode() + b"\n"], fds)
         theirs.close()
-        os.close(tape)
-        message, received, _, _ = socket.recv_fds(self.socket, 1 << 16, 4)
-        assert json.loads(message)["ok"], message
-        return ours, received[0], arena
+        for fd in (arena, tape, output):
+            os.close(fd)
+        return ours, self.answer()["pid"]
+
+    def end(self, pid: int) -> dict:
+        self.socket.sendall(json.dumps({"op": "end", "pid": pid}).encode() + b"\n")
+        return self.answer()
+
+    def answer(self) -> dict:
+        with self.socket.makefile("rb", buffering=0) as stream:
+            return json.loads(stream.readline())
 
 
 def ask(control: socket.socket, **request: object) -> dict:
@@ -53,42 +64,37 @@ def ask(control: socket.socket, **request: object) -> dict:
         return json.loads(stream.readline())
 
 
-def test_a_forked_worker_works_and_ends_alone(tmp_path: Path) -> None:
+def test_forked_workers_work_and_end_alone(tmp_path: Path) -> None:
     kernel = tmp_path / "kernel.py"
     kernel.write_text(KERNEL)
     template = Template()
-    controls = []
+    workers = []
     for n in (10, 20):
-        control, pidfd, arena = template.fork("submission")
+        control, pid = template.fork("submission")
         assert ask(control, op="import", path=str(kernel))["ok"]
         ask(control, op="place", inputs=[{"t": "int", "v": n}])
         answer = ask(control, op="call")
         assert answer["outputs"] == {"t": "int", "v": sum(i * i for i in range(n))}
-        controls.append((control, pidfd))
-        os.close(arena)
-    control, pidfd = controls[0]
-    control.close()
-    assert select.select([pidfd], [], [], 10)[0], "the worker outlives its driver's socket"
+        workers.append((control, pid))
+    assert template.end(workers[0][1]) == {"ok": True, "signal": signal.SIGKILL}
     # The other one and the template go on.
-    control, pidfd = controls[1]
+    control, pid = workers[1]
     assert ask(control, op="place", inputs=[{"t": "int", "v": 3}])["ok"]
-    third, _, _ = template.fork("replay")
+    third, _ = template.fork("reference")
     assert not ask(third, op="nonsense")["ok"]
-    # All end with the template.
+    pidfd = os.pidfd_open(pid)
     template.socket.close()
     assert template.process.wait(20) == 0
     assert select.select([pidfd], [], [], 10)[0], "a worker outlives its template"
 
 
-def test_a_fork_takes_milliseconds_and_a_wrong_request_is_refused() -> None:
+def test_how_a_worker_ended_is_told(tmp_path: Path) -> None:
+    kernel = tmp_path / "kernel.py"
+    kernel.write_text("import os\nos._exit(7)\n")
     template = Template()
-    template.fork("replay")
-    start = time.perf_counter()
-    for _ in range(3):
-        template.fork("replay")
-    assert (time.perf_counter() - start) / 3 < 1.0
-    template.socket.sendall(b'{"op": "fork"}')
-    assert not json.loads(template.socket.recv(1 << 16))["ok"]
-    template.fork("replay")
+    control, pid = template.fork("submission")
+    control.sendall(json.dumps({"op": "import", "path": str(kernel)}).encode() + b"\n")
+    assert control.recv(1) == b""
+    assert template.end(pid) == {"ok": True, "code": 7}
     template.socket.close()
     assert template.process.wait(20) == 0
