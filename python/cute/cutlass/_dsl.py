@@ -418,7 +418,11 @@ class Executor:
                 continue
             value = _adapt(value)
             old = template.bound.dynamic.get(name)
-            if isinstance(value, runtime._Tensor) and isinstance(old, runtime._Tensor):
+            alike = any(
+                isinstance(value, kind) and isinstance(old, kind)
+                for kind in (runtime._Tensor, runtime._Pointer)
+            )
+            if alike:
                 try:
                     value = value.conform(old)
                 except DSLRuntimeError as error:
@@ -427,9 +431,7 @@ class Executor:
         args_list, kwargs_dict = _unbind(function, merged)
         call = _HostCall(self._jit, tuple(args_list), kwargs_dict)
         for name, spec in template.specs.items():
-            if not call.specs[name].matches(spec) and not _fake_stream(
-                old_value=template.bound.dynamic[name]
-            ):
+            if not call.specs[name].matches(spec):
                 raise DSLTypeError(
                     f"{self.__name__}: argument {name!r} is not of the type that the function "
                     "was compiled "
@@ -452,12 +454,6 @@ class Executor:
             values.append(kind._wrap(Const(run.get(operand), CLASS_OF[kind.alu]))._python())
         rest = iter(values)
         return unflatten(self._returned, rest)  # type: ignore[arg-type]
-
-
-def _fake_stream(old_value: Any) -> bool:
-    from .cute.runtime import _FakeStream
-
-    return isinstance(old_value, _FakeStream)
 
 
 def _has_default(function: types.FunctionType, name: str) -> bool:

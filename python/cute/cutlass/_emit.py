@@ -677,7 +677,7 @@ def _r_text(e: Emitter, inst: Inst, d: list[Any]) -> tuple[str, list[Any]]:
 def _r_printf(e: Emitter, inst: Inst, d: list[Any]) -> tuple[str, list[Any]]:
     template, types = inst.attr
     operands = []
-    for ty, value in zip(types, inst.args, strict=True):
+    for value in inst.args:
         if isinstance(value, Const):
             # What is printed stands in a register.
             held = Reg(value.cls)

@@ -164,7 +164,7 @@ def flatten(x: Any, leaves: list[Numeric], lift: bool = False) -> Spec:
     if split is not None and not isinstance(x, type):
         static, parts, make = split()
         children = tuple(flatten(p, leaves) for p in parts)
-        return Spec(type(x), static, children, make)
+        return Spec(getattr(type(x), "__mkb_kind__", type(x)), static, children, make)
     layout = _flatten_layout(x, leaves)
     if layout is not None:
         return layout

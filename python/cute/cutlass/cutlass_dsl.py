@@ -5,15 +5,63 @@ from __future__ import annotations
 from typing import Any
 
 from . import (
+    BFloat16,
+    Boolean,
+    Constexpr,
+    DSLRuntimeError,
+    Float16,
     Float32,
+    Float64,
+    Int8,
+    Int16,
     Int32,
+    Int64,
+    Integer,
+    Numeric,
+    Uint8,
+    Uint16,
+    Uint32,
+    Uint64,
+    const_expr,
+    dsl_user_op,
+    dynamic_expr,
+    range,
+    range_constexpr,
+    select_,
 )
 from ._dsl import jit
+from ._flow import and_, not_, or_
 
-
-def dsl_user_op(function: Any) -> Any:
-    """Decorator of operations that take `loc` and `ip`."""
-    return function
+__all__ = [
+    "BFloat16",
+    "Boolean",
+    "Constexpr",
+    "CuTeDSL",
+    "DSLRuntimeError",
+    "Float16",
+    "Float32",
+    "Float64",
+    "Int8",
+    "Int16",
+    "Int32",
+    "Int64",
+    "Integer",
+    "Numeric",
+    "T",
+    "Uint8",
+    "Uint16",
+    "Uint32",
+    "Uint64",
+    "and_",
+    "const_expr",
+    "dsl_user_op",
+    "dynamic_expr",
+    "not_",
+    "or_",
+    "range",
+    "range_constexpr",
+    "select_",
+]
 
 
 class T:
@@ -34,21 +82,3 @@ class CuTeDSL:
     """The DSL itself, as an object with its decorators."""
 
     jit = staticmethod(jit)
-
-
-__all__ = [
-    *("BFloat16", "Boolean", "Constexpr", "CuTeDSL", "DSLRuntimeError", "Float16", "Float32"),
-    *("Float64", "Int16", "Int32", "Int64", "Int8", "Integer", "Numeric", "T", "Uint16", "Uint32"),
-    *(
-        "Uint64",
-        "Uint8",
-        "and_",
-        "const_expr",
-        "dsl_user_op",
-        "dynamic_expr",
-        "not_",
-        "or_",
-        "range",
-    ),
-    *("range_constexpr", "select_"),
-]

@@ -43,6 +43,7 @@ from .._numeric import (
     Uint64,
 )
 from . import _divmod, _layout, _mma, _ssa, _tensor
+from ._atom_layout import make_layout_tv
 from ._copy import (
     CopyAtom,
     ThrCopy,

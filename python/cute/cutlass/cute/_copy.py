@@ -8,7 +8,7 @@ from typing import Any
 from .._errors import DSLTypeError, not_supported
 from .._flow import LoopRange, for_, region
 from .._ir import device_builder
-from .._numeric import Boolean, Numeric, _convert, rebits
+from .._numeric import Boolean, Int32, Numeric, _convert, rebits, select
 from ._int_tuple import as_tuple, is_static, to_str
 from ._memory import AddressSpace, Pointer, load_vector, store_vector
 from ._modes import group_modes, rank, size, slice_
@@ -416,6 +416,9 @@ def _copy_static(atom: CopyAtom, src: Tensor, dst: Tensor, pred: Tensor | None, 
             _move(atom, a, b, len(indices))
             continue
         held = pred[indices[0] // group]
+        if asynchronous:
+            _move_async(atom, a, b, len(indices), held)
+            continue
         if isinstance(held, bool | int) and not isinstance(held, Numeric):
             if held:
                 _move(atom, a, b, len(indices))
@@ -498,16 +501,24 @@ def _follows(
     return True
 
 
+def _move_async(atom: CopyAtom, a: Pointer, b: Pointer, n: int, held: Any = None) -> None:
+    """`cp.async`; where the predicate does not hold, zeros are written and nothing is read."""
+    smem, smem_off = b.address()
+    gmem, gmem_off = a.address()
+    nbytes = n * a.dtype.width // 8
+    mode = str(getattr(atom.op.cache_mode, "name", "ALWAYS")).upper()
+    hint = ".cg" if mode == "GLOBAL" and nbytes == 16 else ""
+    operands = [smem, gmem]
+    if held is not None:
+        operands.append(select(_condition(held), Int32(nbytes), Int32(0))._v)
+    device_builder("cp.async").emit(
+        "cp.async", "", *operands, attr=(nbytes, smem_off, gmem_off, hint), dst=()
+    )
+
+
 def _move(atom: CopyAtom, a: Pointer, b: Pointer, n: int) -> None:
     if isinstance(atom.op, CopyG2SOp):
-        smem, smem_off = b.address()
-        gmem, gmem_off = a.address()
-        nbytes = n * a.dtype.width // 8
-        mode = str(getattr(atom.op.cache_mode, "name", atom.op.cache_mode)).upper()
-        hint = ".cg" if "GLOBAL" in mode and nbytes == 16 else ""
-        device_builder("cp.async").emit(
-            "cp.async", "", smem, gmem, attr=(nbytes, smem_off, gmem_off, hint), dst=()
-        )
+        _move_async(atom, a, b, n)
         return
     values = load_vector(a, n)
     if a.dtype.mem != b.dtype.mem:

@@ -126,8 +126,29 @@ class _Text:
 
     def emit(self) -> None:
         b = builder("cute.printf")
-        types = tuple(ty for ty, _ in self.args)
-        b.emit("printf", "", *(v for _, v in self.args), attr=(self.format, types), dst=())
+        for template, args in _in_parts(self.format, self.args):
+            types = tuple(ty for ty, _ in args)
+            b.emit("printf", "", *(v for _, v in args), attr=(template, types), dst=())
+
+
+#: Values that one printf of the device takes.
+_MOST_VALUES = 32
+_CONVERSION = re.compile(r"%(?:%|[-+ #0]*\d*(?:\.\d+)?(?:ll)?[a-zA-Z])")
+
+
+def _in_parts(template: str, args: list[Any]) -> list[tuple[str, list[Any]]]:
+    """A format and its values in pieces of as many values as the device takes at once."""
+    parts: list[tuple[str, list[Any]]] = []
+    begin, taken, used = 0, 0, 0
+    for match in _CONVERSION.finditer(template):
+        if match.group() == "%%":
+            continue
+        if used - taken == _MOST_VALUES:
+            parts.append((template[begin : match.start()], args[taken:used]))
+            begin, taken = match.start(), used
+        used += 1
+    parts.append((template[begin:], args[taken:]))
+    return parts
 
 
 def _argument(x: Numeric) -> tuple[str, Any, str]:

@@ -109,6 +109,9 @@ class _Facts:
 class _Tensor:
     """A tensor of another framework, and which parts of its layout are dynamic."""
 
+    #: A stand-in and the tensor that takes its place at a call are of one kind.
+    __mkb_kind__ = "tensor"
+
     def __init__(
         self,
         source: Any,
@@ -502,6 +505,8 @@ def make_fake_compact_tensor(
 class _FakeStream:
     """A stand-in for a stream."""
 
+    __mkb_kind__ = "stream"
+
     def __mkb_split__(self) -> Any:
         return "stream", [], lambda _: self
 
@@ -550,6 +555,16 @@ class _Pointer:
     def size_in_bytes(self) -> int:
         """Bytes of the pointer."""
         return 8
+
+    def conform(self, template: _Pointer) -> _Pointer:
+        """The address with the promises of `template`, which are checked at the call."""
+        if self._dtype is not template._dtype:
+            raise DSLRuntimeError(
+                f"expected a pointer to {template._dtype}, got one to {self._dtype}"
+            )
+        return _Pointer(
+            self._address, template._dtype, template._space, template._align, self._source
+        )
 
     def __mkb_split__(self) -> Any:
         if CALLS.tensors is not None:

@@ -8,9 +8,10 @@ from typing import Any
 from .._errors import DSLTypeError, not_supported
 from .._ir import Builder, device_builder
 from .._numeric import Numeric, Uint8
+from ..cute._dynamic import is_int
 from ..cute._layout_type import ComposedLayout, Layout
 from ..cute._memory import AddressSpace, Pointer
-from ..cute._modes import cosize, make_composed_layout
+from ..cute._modes import cosize, make_composed_layout, make_layout
 from ..cute._struct import struct
 from ..cute._tensor import Tensor, make_tensor
 
@@ -83,9 +84,7 @@ class SmemAllocator:
     ) -> Tensor:
         """A tensor of the given layout."""
         if not isinstance(layout, Layout | ComposedLayout):
-            raise DSLTypeError(
-                f"SmemAllocator.allocate_tensor takes a layout, got {type(layout).__name__}"
-            )
+            layout = make_layout(layout)
         if not layout.is_static():
             raise DSLTypeError(
                 f"SmemAllocator.allocate_tensor: the layout must be static, got {layout}"
@@ -134,9 +133,9 @@ class LayoutEnum(enum.Enum):
     def from_tensor(tensor: Any) -> LayoutEnum:
         """The order of a tensor's first two modes."""
         stride = tensor.layout.stride
-        if stride[1] == 1:
+        if is_int(stride[1], 1):
             return LayoutEnum.ROW_MAJOR
-        if stride[0] == 1:
+        if is_int(stride[0], 1):
             return LayoutEnum.COL_MAJOR
         raise ValueError(f"neither of the first two modes of {tensor.layout} is contiguous")
 
