@@ -1,165 +1,217 @@
-"""Group-limited top-k routing in CuTe DSL: a warp routes a token, eight experts a lane.
+"""Problem 49 in CuTe DSL: the router's product stays eager, a warp routes a token in registers."""
 
-The router projection stays in eager float32, which the decision margins need.
-"""
+import math
 
 import cutlass
 import cutlass.cute as cute
 import torch
 from cutlass.cute.runtime import from_dlpack
 
-SPACE = {"threads": [32, 64, 128, 256], "vector": [1, 2, 4, 8], "fused": [True, False]}
+SPACE = {"threads": [32, 64, 128, 256], "vector": [1, 2, 4, 8], "fused": [True, False]}  # fmt: skip
 PARAMS = {"threads": 128, "vector": 4, "fused": True}
 
-EXPERTS, TOP_K, TOP_GROUPS = 256, 8, 4
-#: Experts of a lane, and lanes of a group of 32 experts.
-OWN = EXPERTS // 32
-LANES = 32 // OWN
-GROUPS = EXPERTS // 32
-LOWEST = float("-inf")
+EXPERTS = 256
+GROUPS = 8
+GROUP_SIZE = EXPERTS // GROUPS
+TOP_GROUPS = 4
+TOP_K = 8
+WARP = 32
 THREADS, VECTOR = PARAMS["threads"], PARAMS["vector"]
-WARPS = THREADS // 32
+CHUNKS = EXPERTS // (WARP * VECTOR)  # vectors of a lane
+SEGMENT = GROUP_SIZE // VECTOR  # neighbouring lanes that share a group within a chunk
+ACCESS = min(VECTOR, 4)  # float32 values of one access
 
 
-@cute.jit
-def load_own(row: cute.Tensor, lane):
-    """This lane's eight values of a row of 256, `VECTOR` in one access."""
-    atom = cute.make_copy_atom(
-        cute.nvgpu.CopyUniversalOp(), cutlass.Float32, num_bits_per_copy=32 * VECTOR
+def lane_part(row: cute.Tensor) -> cute.Tensor:
+    """The calling lane's eight experts: (one access, accesses of a vector, chunks)."""
+    experts = cute.make_layout(
+        (WARP, ACCESS, VECTOR // ACCESS, CHUNKS), stride=(VECTOR, 1, ACCESS, WARP * VECTOR)
     )
-    values = cute.make_rmem_tensor((OWN,), cutlass.Float32)
-    cute.copy(atom, cute.local_tile(row, (OWN,), (lane,)), values)
-    return values.load()
+    return cute.composition(row, experts)[cute.arch.lane_idx(), None, None, None]
+
+
+def access_atom(part: cute.Tensor) -> cute.CopyAtom:
+    """The copy whose instruction moves the first mode of `part`."""
+    return cute.make_copy_atom(
+        cute.nvgpu.CopyUniversalOp(),
+        part.element_type,
+        num_bits_per_copy=ACCESS * part.element_type.width,
+    )
+
+
+def load(row: cute.Tensor) -> cute.Tensor:
+    """The lane's values of a row in registers, (vector, chunk)."""
+    part = lane_part(row)
+    fragment = cute.make_fragment_like(part)
+    cute.copy(access_atom(part), part, fragment)
+    return cute.make_tensor(fragment.iterator, cute.make_layout((VECTOR, CHUNKS)))
 
 
 @cute.jit
 def sigmoid(x):
+    """The logistic function."""
     return 1.0 / (1.0 + cute.math.exp(-x))
 
 
 @cute.jit
 def two_largest(values: cute.Tensor):
-    """The two largest values of a lane's group of 32 experts."""
-    first, second = cutlass.Float32(LOWEST), cutlass.Float32(LOWEST)
-    for e in cutlass.range_constexpr(OWN):
-        second = cute.arch.fmax(second, cute.arch.fmin(first, values[e]))
-        first = cute.arch.fmax(first, values[e])
-    for offset in cutlass.range_constexpr(LANES.bit_length() - 1):
-        other_first = cute.arch.shuffle_sync_bfly(first, offset=1 << offset)
-        other_second = cute.arch.shuffle_sync_bfly(second, offset=1 << offset)
-        second = cute.arch.fmax(
-            cute.arch.fmax(second, other_second), cute.arch.fmin(first, other_first)
-        )
-        first = cute.arch.fmax(first, other_first)
+    """The two largest biased affinities of each group, in all lanes of its segment, by chunk."""
+    first = cute.make_rmem_tensor((CHUNKS,), cutlass.Float32)
+    second = cute.make_rmem_tensor((CHUNKS,), cutlass.Float32)
+    for c in cutlass.range_constexpr(CHUNKS):
+        a, b = values[0, c], cutlass.Float32(-math.inf)
+        for j in cutlass.range_constexpr(1, VECTOR):
+            b = cute.arch.fmax(b, cute.arch.fmin(a, values[j, c]))
+            a = cute.arch.fmax(a, values[j, c])
+        for step in cutlass.range_constexpr(int(math.log2(SEGMENT))):
+            other_a = cute.arch.shuffle_sync_bfly(a, offset=1 << step)
+            other_b = cute.arch.shuffle_sync_bfly(b, offset=1 << step)
+            b = cute.arch.fmax(cute.arch.fmin(a, other_a), cute.arch.fmax(b, other_b))
+            a = cute.arch.fmax(a, other_a)
+        first[c], second[c] = a, b
     return first, second
 
 
-@cute.kernel
-def route(
-    scores: cute.Tensor,
-    bias: cute.Tensor,
-    indices: cute.Tensor,
-    weights: cute.Tensor,
-    tokens: cutlass.Int32,
-    factor: cutlass.Float32,
-    apply_sigmoid: cutlass.Constexpr,
-):
-    thread, _, _ = cute.arch.thread_idx()
-    block, _, _ = cute.arch.block_idx()
-    lane = thread % 32
-    token = block * WARPS + thread // 32
-    if token < tokens:
-        score = cute.make_rmem_tensor((OWN,), cutlass.Float32)
-        loaded = load_own(scores[token, None], lane)
-        if cutlass.const_expr(apply_sigmoid):
-            loaded = sigmoid(loaded)
-        score.store(loaded)
-        biased = cute.make_rmem_tensor((OWN,), cutlass.Float32)
-        own_bias = cute.local_tile(bias, (OWN,), (lane,)).load().to(cutlass.Float32)
-        biased.store(loaded + own_bias)
-
-        # A group is kept if fewer than four others have a larger sum of their two best.
-        first, second = two_largest(biased)
-        mine = first + second
-        group = lane // LANES
+@cute.jit
+def drop_groups(biased: cute.Tensor):
+    """Sets the experts of all but the best groups to minus infinity."""
+    lane = cute.arch.lane_idx()
+    first, second = two_largest(biased)
+    # Group g is chunk g // VECTOR of segment g % VECTOR.
+    scores = [
+        cute.arch.shuffle_sync(
+            first[g // VECTOR] + second[g // VECTOR], offset=g % VECTOR * SEGMENT
+        )
+        for g in range(GROUPS)
+    ]
+    for c in cutlass.range_constexpr(CHUNKS):
+        mine = c * VECTOR + lane // SEGMENT
+        score = first[c] + second[c]
         better = cutlass.Int32(0)
         for g in cutlass.range_constexpr(GROUPS):
-            other = cute.arch.shuffle_sync(mine, g * LANES)
-            if other > mine or (other == mine and g < group):
-                better = better + 1
-        for e in cutlass.range_constexpr(OWN):
-            biased[e] = cute.where(better < TOP_GROUPS, biased[e], LOWEST)
-
-        chosen = cutlass.Int32(0)
-        chosen_score = cutlass.Float32(0.0)
-        total = cutlass.Float32(0.0)
-        for k in cutlass.range_constexpr(TOP_K):
-            best, best_score = cutlass.Float32(LOWEST), cutlass.Float32(0.0)
-            expert = cutlass.Int32(EXPERTS)
-            for e in cutlass.range_constexpr(OWN):
-                larger = biased[e] > best
-                best = cute.where(larger, biased[e], best)
-                best_score = cute.where(larger, score[e], best_score)
-                expert = cute.where(larger, lane * OWN + e, expert)
-            for offset in cutlass.range_constexpr(5):
-                other = cute.arch.shuffle_sync_bfly(best, offset=1 << offset)
-                other_score = cute.arch.shuffle_sync_bfly(best_score, offset=1 << offset)
-                other_expert = cute.arch.shuffle_sync_bfly(expert, offset=1 << offset)
-                wins = (other > best) | ((other == best) & (other_expert < expert))
-                best = cute.where(wins, other, best)
-                best_score = cute.where(wins, other_score, best_score)
-                expert = cute.where(wins, other_expert, expert)
-            for e in cutlass.range_constexpr(OWN):
-                biased[e] = cute.where(expert == lane * OWN + e, LOWEST, biased[e])
-            total = total + best_score
-            chosen = cute.where(lane == k, expert, chosen)
-            chosen_score = cute.where(lane == k, best_score, chosen_score)
-        if lane < TOP_K:
-            indices[token, lane] = chosen.to(cutlass.Int64)
-            weights[token, lane] = chosen_score / (total + 1e-20) * factor
-
-
-@cute.kernel
-def score_tokens(logits: cute.Tensor, scores: cute.Tensor, tokens: cutlass.Int32):
-    thread, _, _ = cute.arch.thread_idx()
-    block, _, _ = cute.arch.block_idx()
-    lane = thread % 32
-    token = block * WARPS + thread // 32
-    if token < tokens:
-        values = sigmoid(load_own(logits[token, None], lane))
-        cute.local_tile(scores[token, None], (OWN,), (lane,)).store(values)
+            # The lower group wins where two are equal.
+            ahead = scores[g] > score or (scores[g] == score and g < mine)
+            better += 1 if ahead else 0
+        for j in cutlass.range_constexpr(VECTOR):
+            biased[j, c] = biased[j, c] if better < TOP_GROUPS else cutlass.Float32(-math.inf)
 
 
 @cute.jit
-def run(
-    logits: cute.Tensor,
-    scores: cute.Tensor,
+def best_expert(biased: cute.Tensor, affinity: cute.Tensor):
+    """The expert of the largest biased affinity and its affinity, in every lane."""
+    lane = cute.arch.lane_idx()
+    value, expert, weight = cutlass.Float32(-math.inf), cutlass.Int32(EXPERTS), affinity[0, 0]
+    for c in cutlass.range_constexpr(CHUNKS):
+        for j in cutlass.range_constexpr(VECTOR):
+            better = biased[j, c] > value
+            value = biased[j, c] if better else value
+            expert = (c * WARP + lane) * VECTOR + j if better else expert
+            weight = affinity[j, c] if better else weight
+    for step in cutlass.range_constexpr(5):
+        other_value = cute.arch.shuffle_sync_bfly(value, offset=1 << step)
+        other_expert = cute.arch.shuffle_sync_bfly(expert, offset=1 << step)
+        better = other_value > value or (other_value == value and other_expert < expert)
+        value = other_value if better else value
+        expert = other_expert if better else expert
+    owner = expert // VECTOR % WARP
+    return expert, cute.arch.shuffle_sync(weight, offset=owner)
+
+
+@cute.kernel
+def sigmoid_kernel(logits: cute.Tensor, scores: cute.Tensor):
+    block, _, _ = cute.arch.block_idx()
+    token = block * (THREADS // WARP) + cute.arch.warp_idx()
+    if token < logits.shape[0]:
+        values = load(logits[token, None])
+        target = lane_part(scores[token, None])
+        fragment = cute.make_fragment_like(target)
+        fragment.store(sigmoid(values.load()).reshape(fragment.shape))
+        cute.copy(access_atom(target), fragment, target)
+
+
+@cute.kernel
+def route_kernel(
+    source: cute.Tensor,
     bias: cute.Tensor,
+    factor: cutlass.Float32,
     indices: cute.Tensor,
     weights: cute.Tensor,
-    tokens: cutlass.Int32,
-    factor: cutlass.Float32,
 ):
-    grid, block = [cute.ceil_div(tokens, WARPS), 1, 1], [THREADS, 1, 1]
-    if cutlass.const_expr(PARAMS["fused"]):
-        route(logits, bias, indices, weights, tokens, factor, True).launch(grid=grid, block=block)
-    else:
-        score_tokens(logits, scores, tokens).launch(grid=grid, block=block)
-        route(scores, bias, indices, weights, tokens, factor, False).launch(grid=grid, block=block)
+    """`source` has the logits where `fused`, else their sigmoids."""
+    block, _, _ = cute.arch.block_idx()
+    lane = cute.arch.lane_idx()
+    token = block * (THREADS // WARP) + cute.arch.warp_idx()
+    if token < source.shape[0]:
+        affinity = load(source[token, None])
+        if cutlass.const_expr(PARAMS["fused"]):
+            affinity.store(sigmoid(affinity.load()))
+        biased = load(bias)
+        biased.store(affinity.load() + biased.load())
+        drop_groups(biased)
+
+        # Lane r keeps the choice of rank r.
+        my_expert, my_weight = cutlass.Int32(0), cutlass.Float32(0.0)
+        total = cutlass.Float32(0.0)
+        for rank in cutlass.range_constexpr(TOP_K):
+            expert, weight = best_expert(biased, affinity)
+            total += weight
+            my_expert = expert if lane == rank else my_expert
+            my_weight = weight if lane == rank else my_weight
+            for c in cutlass.range_constexpr(CHUNKS):
+                for j in cutlass.range_constexpr(VECTOR):
+                    taken = (c * WARP + lane) * VECTOR + j == expert
+                    biased[j, c] = cutlass.Float32(-math.inf) if taken else biased[j, c]
+        if lane < TOP_K:
+            indices[token, lane] = my_expert.to(cutlass.Int64)
+            weights[token, lane] = my_weight / (total + 1e-20) * factor
 
 
-_compiled = {}
+@cute.jit
+def route(
+    logits: cute.Tensor,
+    bias: cute.Tensor,
+    factor: cutlass.Float32,
+    indices: cute.Tensor,
+    weights: cute.Tensor,
+    scores: cute.Tensor,
+):
+    grid = [cute.ceil_div(logits.shape[0], THREADS // WARP), 1, 1]
+    block = [THREADS, 1, 1]
+    source = logits
+    if cutlass.const_expr(not PARAMS["fused"]):
+        sigmoid_kernel(logits, scores).launch(grid=grid, block=block)
+        source = scores
+    route_kernel(source, bias, factor, indices, weights).launch(grid=grid, block=block)
+
+
+def any_tokens(tensor):
+    """The tensor for a program that serves every number of tokens."""
+    return from_dlpack(tensor, assumed_align=16).mark_compact_shape_dynamic(
+        mode=0, stride_order=(0, 1)
+    )
+
+
+COMPILED = []
 
 
 def solve(hidden_states, weight, expert_bias, scaling_factor):
-    tokens, device = hidden_states.shape[0], hidden_states.device
-    logits = hidden_states.to(torch.float32) @ weight.to(torch.float32).t()
+    assert weight.shape[0] == EXPERTS
+    # The decision margins need float32, so the product keeps its precision.
+    logits = hidden_states.float() @ weight.float().t()
+    bias = expert_bias.float()
+    tokens = logits.shape[0]
+    indices = torch.empty(tokens, TOP_K, dtype=torch.int64, device=logits.device)
+    weights = torch.empty(tokens, TOP_K, dtype=torch.float32, device=logits.device)
     scores = logits if PARAMS["fused"] else torch.empty_like(logits)
-    indices = torch.empty(tokens, TOP_K, dtype=torch.int64, device=device)
-    weights = torch.empty(tokens, TOP_K, dtype=torch.float32, device=device)
-    flat = (logits, scores, expert_bias, indices, weights)
-    tensors = [from_dlpack(t, assumed_align=32) for t in flat]
-    if tokens not in _compiled:
-        _compiled[tokens] = cute.compile(run, *tensors, tokens, scaling_factor)
-    _compiled[tokens](*tensors, tokens, scaling_factor)
+    arguments = [
+        any_tokens(logits),
+        from_dlpack(bias, assumed_align=16),
+        cutlass.Float32(scaling_factor),
+        any_tokens(indices),
+        any_tokens(weights),
+        any_tokens(scores),
+    ]
+    if not COMPILED:
+        COMPILED.append(cute.compile(route, *arguments))
+    COMPILED[0](*arguments)
     return indices, weights

@@ -1,4 +1,4 @@
-"""fp8 gate-up projection in CuTe DSL: dequantisation and the gate around eager matrix products."""
+"""Problem 53 in CuTe DSL: dequantisation and gate are kernels, the two products stay eager."""
 
 import cutlass
 import cutlass.cute as cute
@@ -8,159 +8,178 @@ from cutlass.cute.runtime import from_dlpack
 SPACE = {"threads": [64, 128, 256, 512], "vector": [1, 2, 4, 8, 16], "layout": ["contiguous", "blocked"], "fused": [True, False]}  # fmt: skip
 PARAMS = {"threads": 256, "vector": 16, "layout": "contiguous", "fused": True}
 
-BLOCK = 128
+BLOCK = 128  # columns, and for a weight rows, that share a scale
+VALUES = 16  # elements of a thread
 THREADS, VECTOR = PARAMS["threads"], PARAMS["vector"]
-#: Vectors of each thread.
-COUNT = 4
-#: Elements of a CTA.
-SHARE = THREADS * VECTOR * COUNT
+VECTORS = VALUES // VECTOR
+TILE = THREADS * VALUES  # elements of a CTA
+
+
+def first_element(block: cutlass.Int32, i: int) -> cutlass.Int32:
+    """Where the calling thread's vector `i` begins in a flat operand."""
+    tidx, _, _ = cute.arch.thread_idx()
+    if PARAMS["layout"] == "contiguous":
+        inside = (i * THREADS + tidx) * VECTOR
+    else:
+        inside = (tidx * VECTORS + i) * VECTOR
+    return block * TILE + inside
+
+
+def vector_at(flat: cute.Tensor, start: cutlass.Int32) -> cute.Tensor:
+    """The vector of a flat tensor that begins at `start`, a multiple of VECTOR."""
+    return cute.local_tile(flat, (VECTOR,), (start // VECTOR,))
+
+
+def move(source: cute.Tensor, target: cute.Tensor):
+    """Copies a vector, in accesses of 16 bytes at most."""
+    width = source.element_type.width
+    access = min(VECTOR, 128 // width)
+    atom = cute.make_copy_atom(
+        cute.nvgpu.CopyUniversalOp(), source.element_type, num_bits_per_copy=access * width
+    )
+    pieces = cute.make_layout((access, VECTOR // access))
+    cute.copy(atom, cute.composition(source, pieces), cute.composition(target, pieces))
 
 
 @cute.jit
-def place(block: cutlass.Int32, thread: cutlass.Int32, j: cutlass.Constexpr):
-    """The number of a thread's j-th vector."""
-    if cutlass.const_expr(PARAMS["layout"] == "contiguous"):
-        return (block * COUNT + j) * THREADS + thread
-    return (block * THREADS + thread) * COUNT + j
-
-
-@cute.jit
-def dequantize(
-    codes: cute.Tensor, scales: cute.Tensor, out: cute.Tensor, columns, block, thread, per_row
-):
-    """A CTA's share of a matrix: each code times the scale of its block.
-
-    `per_row`: a scale holds for 128 columns of one row, else for 128 columns of 128 rows.
-    """
-    for j in cutlass.range_constexpr(COUNT):
-        vector = place(block, thread, j)
-        at = vector * VECTOR
-        if at < cute.size(codes):
-            row = at // columns
-            column = at % columns
-            if cutlass.const_expr(not per_row):
-                row = row // BLOCK
-            scale = scales[row, column // BLOCK]
-            values = cute.local_tile(codes, (VECTOR,), (vector,)).load().to(cutlass.Float32)
-            cute.local_tile(out, (VECTOR,), (vector,)).store(values * scale)
-
-
-@cute.kernel
-def dequantize_one(
+def dequantize_tile(
     codes: cute.Tensor,
     scales: cute.Tensor,
     out: cute.Tensor,
     columns: cutlass.Constexpr,
-    per_row: cutlass.Constexpr,
+    scale_rows: cutlass.Constexpr,
+    block: cutlass.Int32,
 ):
-    thread, _, _ = cute.arch.thread_idx()
-    block, _, _ = cute.arch.block_idx()
-    dequantize(codes, scales, out, columns, block, thread, per_row)
+    """A tile of `codes` times its scales; a scale serves `scale_rows` rows of 128 columns."""
+    count = cute.size(codes)
+    values = cute.make_rmem_tensor((VECTOR, VECTORS), codes.element_type)
+    for i in cutlass.range_constexpr(VECTORS):
+        start = first_element(block, i)
+        if start < count:
+            move(vector_at(codes, start), values[None, i])
+    products = cute.make_rmem_tensor((VECTOR, VECTORS), cutlass.Float32)
+    products.store(values.load().to(cutlass.Float32))
+    for i in cutlass.range_constexpr(VECTORS):
+        start = first_element(block, i)
+        if start < count:
+            row, column = start // columns, start % columns
+            scale = scales[row // scale_rows, column // BLOCK]
+            product = products[None, i]
+            product.store(product.load() * scale)
+            move(product, vector_at(out, start))
 
 
 @cute.kernel
-def dequantize_all(
-    x: cute.Tensor,
-    scale_x: cute.Tensor,
-    wide_x: cute.Tensor,
-    gate: cute.Tensor,
-    scale_gate: cute.Tensor,
-    wide_gate: cute.Tensor,
-    up: cute.Tensor,
-    scale_up: cute.Tensor,
-    wide_up: cute.Tensor,
+def dequantize_kernel(
+    codes: tuple,
+    scales: tuple,
+    outs: tuple,
     columns: cutlass.Constexpr,
+    scale_rows: cutlass.Constexpr,
 ):
-    thread, _, _ = cute.arch.thread_idx()
+    """The operands one after another, each from a CTA of its own on."""
     block, _, _ = cute.arch.block_idx()
-    for_x = cute.ceil_div(cute.size(x), SHARE)
-    for_gate = cute.ceil_div(cute.size(gate), SHARE)
-    if block < for_x:
-        dequantize(x, scale_x, wide_x, columns, block, thread, True)
-    elif block < for_x + for_gate:
-        dequantize(gate, scale_gate, wide_gate, columns, block - for_x, thread, False)
-    else:
-        dequantize(up, scale_up, wide_up, columns, block - (for_x + for_gate), thread, False)
-
-
-@cute.kernel
-def silu_times(gate: cute.Tensor, up: cute.Tensor, out: cute.Tensor):
-    thread, _, _ = cute.arch.thread_idx()
-    block, _, _ = cute.arch.block_idx()
-    for j in cutlass.range_constexpr(COUNT):
-        vector = place(block, thread, j)
-        if vector * VECTOR < cute.size(out):
-            g = cute.local_tile(gate, (VECTOR,), (vector,)).load()
-            u = cute.local_tile(up, (VECTOR,), (vector,)).load()
-            y = g / (1.0 + cute.math.exp(-g)) * u
-            cute.local_tile(out, (VECTOR,), (vector,)).store(y.to(cutlass.BFloat16))
+    first = cutlass.Int32(0)
+    for which in cutlass.range_constexpr(len(codes)):
+        blocks = cute.ceil_div(cute.size(codes[which]), TILE)
+        if block >= first and block < first + blocks:
+            dequantize_tile(
+                codes[which],
+                scales[which],
+                outs[which],
+                columns,
+                scale_rows[which],
+                block - first,
+            )
+        first += blocks
 
 
 @cute.jit
-def run_dequantize(
-    x: cute.Tensor,
-    scale_x: cute.Tensor,
-    wide_x: cute.Tensor,
-    gate: cute.Tensor,
-    scale_gate: cute.Tensor,
-    wide_gate: cute.Tensor,
-    up: cute.Tensor,
-    scale_up: cute.Tensor,
-    wide_up: cute.Tensor,
+def dequantize(
+    codes: tuple,
+    scales: tuple,
+    outs: tuple,
     columns: cutlass.Constexpr,
+    scale_rows: cutlass.Constexpr,
 ):
-    threads = [THREADS, 1, 1]
-    for_x = cute.ceil_div(cute.size(x), SHARE)
-    for_weight = cute.ceil_div(cute.size(gate), SHARE)
-    if cutlass.const_expr(PARAMS["fused"]):
-        dequantize_all(
-            *(x, scale_x, wide_x, gate, scale_gate, wide_gate, up, scale_up, wide_up), columns
-        ).launch(grid=[for_x + 2 * for_weight, 1, 1], block=threads)
-    else:
-        dequantize_one(x, scale_x, wide_x, columns, True).launch(grid=[for_x, 1, 1], block=threads)
-        dequantize_one(gate, scale_gate, wide_gate, columns, False).launch(
-            grid=[for_weight, 1, 1], block=threads
-        )
-        dequantize_one(up, scale_up, wide_up, columns, False).launch(
-            grid=[for_weight, 1, 1], block=threads
-        )
-
-
-@cute.jit
-def run_gate(gate: cute.Tensor, up: cute.Tensor, out: cute.Tensor):
-    silu_times(gate, up, out).launch(
-        grid=[cute.ceil_div(cute.size(out), SHARE), 1, 1], block=[THREADS, 1, 1]
+    blocks = cutlass.Int32(0)
+    for which in cutlass.range_constexpr(len(codes)):
+        blocks += cute.ceil_div(cute.size(codes[which]), TILE)
+    dequantize_kernel(codes, scales, outs, columns, scale_rows).launch(
+        grid=[blocks, 1, 1], block=[THREADS, 1, 1]
     )
 
 
-_compiled = {}
+@cute.kernel
+def gate_kernel(gate: cute.Tensor, up: cute.Tensor, out: cute.Tensor):
+    """silu(gate) * up of flat tensors."""
+    block, _, _ = cute.arch.block_idx()
+    for i in cutlass.range_constexpr(VECTORS):
+        start = first_element(block, i)
+        if start < cute.size(out):
+            g = cute.make_rmem_tensor((VECTOR,), cutlass.Float32)
+            u = cute.make_rmem_tensor((VECTOR,), cutlass.Float32)
+            move(vector_at(gate, start), g)
+            move(vector_at(up, start), u)
+            activated = g.load() / (1.0 + cute.math.exp(-g.load()))
+            rounded = cute.make_rmem_tensor((VECTOR,), out.element_type)
+            rounded.store((activated * u.load()).to(out.element_type))
+            move(rounded, vector_at(out, start))
 
 
-def flat(tensor: torch.Tensor):
-    return from_dlpack(tensor.view(-1), assumed_align=16)
+@cute.jit
+def apply_gate(gate: cute.Tensor, up: cute.Tensor, out: cute.Tensor):
+    gate_kernel(gate, up, out).launch(
+        grid=[cute.ceil_div(cute.size(out), TILE), 1, 1], block=[THREADS, 1, 1]
+    )
 
 
-def call(function, tensors, *static):
-    key = (function.__name__, *(tuple(t.shape) for t in tensors))
-    if key not in _compiled:
-        _compiled[key] = cute.compile(function, *tensors, *static)
-    _compiled[key](*tensors)
+def flat(tensor):
+    """A contiguous tensor of whole blocks as one mode, whose length a program takes as it comes."""
+    return from_dlpack(tensor.view(-1), assumed_align=16).mark_compact_shape_dynamic(
+        mode=0, divisibility=BLOCK
+    )
+
+
+def flat_codes(tensor):
+    """An fp8 tensor as one mode; DLPack carries its bytes."""
+    codes = flat(tensor.view(torch.uint8))
+    codes.element_type = cutlass.Float8E4M3FN
+    return codes
+
+
+def scale_matrix(scale):
+    """A matrix of scales of any size."""
+    return from_dlpack(scale).mark_layout_dynamic(leading_dim=1)
+
+
+COMPILED = {}
+
+
+def run(function, arguments, constants=()):
+    """Calls a host function; its first call with `constants`, its last parameters, compiles it."""
+    key = function, constants
+    if key not in COMPILED:
+        COMPILED[key] = cute.compile(function, *arguments, *constants)
+    COMPILED[key](*arguments)
 
 
 def solve(x, scale_x, gate_proj_weight, scale_gate, up_proj_weight, scale_up):
     columns = x.shape[1]
-    wide = [
-        torch.empty(t.shape, dtype=torch.float32, device=x.device)
-        for t in (x, gate_proj_weight, up_proj_weight)
-    ]
-    operands = []
-    for codes, scale, out in zip(
-        (x, gate_proj_weight, up_proj_weight), (scale_x, scale_gate, scale_up), wide
-    ):
-        operands += [flat(codes), from_dlpack(scale, assumed_align=4), flat(out)]
-    call(run_dequantize, operands, columns)
+    operands = [x, gate_proj_weight, up_proj_weight]
+    assert columns % BLOCK == 0 and gate_proj_weight.shape[0] % BLOCK == 0
+    assert max(t.numel() for t in operands) < 2**31
+    wide = [torch.empty_like(t, dtype=torch.float32) for t in operands]
+    codes = tuple(flat_codes(t) for t in operands)
+    scales = tuple(scale_matrix(s) for s in (scale_x, scale_gate, scale_up))
+    outs = tuple(flat(t) for t in wide)
+    rows = (1, BLOCK, BLOCK)
+    launches = [slice(0, 3)] if PARAMS["fused"] else [slice(i, i + 1) for i in range(3)]
+    for part in launches:
+        run(dequantize, (codes[part], scales[part], outs[part]), (columns, rows[part]))
+
     gate = wide[0] @ wide[1].t()
     up = wide[0] @ wide[2].t()
-    out = torch.empty(gate.shape, dtype=torch.bfloat16, device=x.device)
-    call(run_gate, [flat(gate), flat(up), flat(out)])
+    out = torch.empty_like(gate, dtype=torch.bfloat16)
+    run(apply_gate, (flat(gate), flat(up), flat(out)))
     return out
