@@ -3,8 +3,8 @@
 mod support;
 
 use proptest::prelude::*;
-use support::generate::{self, SLOTS};
 use support::interpret::{self, Bytes};
+use support::programs::{self, SLOTS};
 use support::random::Random;
 use vgpu::ir::{self, Module, NodeKind, RegClass};
 use vgpu::{GlobalMemory, Gpu, LaunchConfig, Options, Program};
@@ -46,7 +46,7 @@ fn interpret(module: &Module, blocks: u32, threads: u32) -> Option<Vec<u8>> {
 }
 
 fn check(seed: u64, blocks: u32, threads: u32) -> Result<(), TestCaseError> {
-    let module = generate::program(seed);
+    let module = programs::program(seed);
     let Some(expected) = interpret(&module, blocks, threads) else {
         return Ok(());
     };
@@ -134,7 +134,7 @@ fn edges(random: &mut Random, wide: bool) -> u64 {
 /// One instruction on operands at the edges, in every lane other ones.
 fn check_instruction(seed: u64) -> Result<(), TestCaseError> {
     let mut random = Random::new(seed);
-    let (module, registers) = generate::one_instruction(&mut random);
+    let (module, registers) = programs::one_instruction(&mut random);
     let kernel = &module.kernels[0];
     let bytes = registers.len() as u64 * 8 * 32;
     let mut values = Vec::new();
@@ -235,7 +235,7 @@ proptest! {
 
     #[test]
     fn results_do_not_depend_on_host_threads(seed in any::<u64>()) {
-        let module = generate::program(seed);
+        let module = programs::program(seed);
         let run = |threads| execute(&module, 5, 64, &Options { threads, seed, ..Options::default() });
         prop_assert_eq!(run(1), run(3));
     }

@@ -136,9 +136,12 @@ pub fn eager_op(
 ) -> OpEstimate {
     let name = Name::of(op);
     let kind = kind(name.base);
-    // `out=` variants write the last operand; in-place ones the first.
+    // `out=` variants write the last operands, as many as there are results; in-place ones the first.
     let (read, written): (&[TensorMeta], &[TensorMeta]) = match operands {
-        [rest @ .., _] if name.out => (rest, results),
+        _ if name.out => {
+            let inputs = operands.len().saturating_sub(results.len().max(1));
+            (&operands[..inputs], results)
+        }
         [first, rest @ ..] if name.in_place => {
             let overwritten = matches!(name.base, "copy" | "fill" | "zero") || is_random(name.base);
             let target = std::slice::from_ref(first);
@@ -226,7 +229,10 @@ impl<'a> Name<'a> {
         let local = op.rsplit("::").next().unwrap_or(op);
         let (base, overload) = local.split_once('.').unwrap_or((local, ""));
         let stripped = base.strip_suffix("_out");
-        let out = stripped.is_some() || overload == "out" || overload.ends_with("_out");
+        let out = stripped.is_some()
+            || overload == "out"
+            || overload.ends_with("_out")
+            || matches!(overload, "values" | "values_stable" | "dim_max" | "dim_min");
         let base = stripped.unwrap_or(base);
         let in_place = base.ends_with('_') && !base.ends_with("__");
         Name {
@@ -312,6 +318,14 @@ const PRODUCT: &[&str] = &[
     "_addmm_activation",
     "_grouped_mm",
     "_scaled_grouped_mm",
+    "convolution",
+    "cudnn_convolution",
+    "_scaled_dot_product_flash_attention",
+    "_scaled_dot_product_efficient_attention",
+    "_scaled_dot_product_cudnn_attention",
+    "_scaled_dot_product_fused_attention_overrideable",
+    "_flash_attention_forward",
+    "_efficient_attention_forward",
 ];
 
 const PASSES: &[&str] = &[
@@ -677,8 +691,33 @@ fn product_flops(base: &str, read: &[TensorMeta], written: &[TensorMeta]) -> f64
     let Some(a) = first_factor(base, read) else {
         return 0.0;
     };
-    let results: f64 = written.iter().map(|tensor| tensor.elements() as f64).sum();
+    let last = |tensor: Option<&TensorMeta>| {
+        tensor.and_then(|t| t.sizes.last()).copied().unwrap_or(1) as f64
+    };
+    if base.contains("attention") {
+        // Queries by keys, then by values; a causal mask is not counted.
+        let [_, keys, values, ..] = read else {
+            return 0.0;
+        };
+        let rows = a.elements() as f64 / last(Some(a)).max(1.0);
+        let length = keys.sizes.iter().rev().nth(1).copied().unwrap_or(1) as f64;
+        return 2.0 * rows * length * (last(Some(a)) + last(Some(values)));
+    }
+    let results: f64 = match base {
+        // Of a convolution the last operand may be a bias; the first result is the only one of its size.
+        "convolution" | "cudnn_convolution" => written.first().map_or(0.0, |t| t.elements() as f64),
+        _ => written.iter().map(|tensor| tensor.elements() as f64).sum(),
+    };
     let inner = match base {
+        "convolution" | "cudnn_convolution" => {
+            let weight = read.get(1);
+            let channels = weight
+                .and_then(|w| w.sizes.first())
+                .copied()
+                .unwrap_or(1)
+                .max(1);
+            weight.map_or(0.0, |w| w.elements() as f64) / channels as f64
+        }
         "addr" | "ger" => 1.0,
         // All of a batch is summed into one result.
         "addbmm" => a.elements() as f64 / a.sizes.get(1).copied().unwrap_or(1).max(1) as f64,

@@ -441,3 +441,52 @@ fn data_from_the_host_crosses_the_bus() {
     );
     assert_eq!(host_read_time(&device), device.host.synchronize);
 }
+
+#[test]
+fn attention_and_convolution_count_their_multiplications() {
+    let device = Device::b200();
+    let (q, k) = (
+        tensor("bfloat16", &[2, 8, 128, 64]),
+        tensor("bfloat16", &[2, 8, 512, 64]),
+    );
+    let op = eager_op(
+        "aten::_scaled_dot_product_flash_attention",
+        &[q.clone(), k.clone(), k],
+        std::slice::from_ref(&q),
+        0,
+        &device,
+    );
+    assert_eq!(op.flops, 4.0 * 2.0 * 8.0 * 128.0 * 512.0 * 64.0);
+    let (x, w) = (
+        tensor("float16", &[4, 16, 32, 32]),
+        tensor("float16", &[32, 16, 3, 3]),
+    );
+    let y = tensor("float16", &[4, 32, 30, 30]);
+    let op = eager_op("aten::convolution", &[x, w], &[y], 0, &device);
+    assert_eq!(op.flops, 2.0 * 4.0 * 32.0 * 30.0 * 30.0 * 16.0 * 9.0);
+}
+
+#[test]
+fn results_given_by_the_caller_are_written_and_not_read() {
+    let device = Device::b200();
+    let (x, v) = (
+        tensor("float32", &[1000, 100]),
+        tensor("float32", &[1000, 10]),
+    );
+    let i = tensor("int64", &[1000, 10]);
+    let functional = eager_op(
+        "aten::topk",
+        std::slice::from_ref(&x),
+        &[v.clone(), i.clone()],
+        0,
+        &device,
+    );
+    let given = eager_op(
+        "aten::topk.values",
+        &[x, v.clone(), i.clone()],
+        &[v, i],
+        0,
+        &device,
+    );
+    assert_eq!(functional, given);
+}

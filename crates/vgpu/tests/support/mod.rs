@@ -3,5 +3,6 @@
 
 pub mod generate;
 pub mod interpret;
+pub mod programs;
 pub mod random;
 pub mod vir;

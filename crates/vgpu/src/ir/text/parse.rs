@@ -588,7 +588,7 @@ fn float_bits(value: f64, negative: bool, ty: Type) -> u64 {
         Type::F16 => u64::from(half::f16::from_f64(value).to_bits()),
         Type::BF16 => u64::from(half::bf16::from_f64(value).to_bits()),
         Type::F32 => u64::from((value as f32).to_bits()),
-        _ if value.is_nan() => 0x7ff8_0000_0000_0000,
+        _ if value.is_nan() => 0x7fff_ffff_ffff_ffff,
         _ => value.to_bits(),
     };
     bits | u64::from(negative) << (ty.bits() - 1)
