@@ -278,7 +278,10 @@ impl Builder {
     }
 
     pub(crate) fn special(&mut self, special: Special) -> Operand {
-        let reg = self.pure(special.class(), [], |dst, []| Inst::ReadSpecial { dst, special });
+        let reg = self.pure(special.class(), [], |dst, []| Inst::ReadSpecial {
+            dst,
+            special,
+        });
         // Indices and extents are below 2^31.
         self.natural.insert(reg);
         Operand::Reg(reg)

@@ -200,6 +200,7 @@ impl Kernel<'_> {
                 let elem = graph.dtype(id)?.elem;
                 Ok(Value::Scalar(Scalar::imm(0, elem)))
             }
+            "print_buffer" => self.print_buffer(args, id),
             // An assumption for the optimiser.
             "assume" => Ok(Value::Void),
             other => self.unmodelled(&format!("tirx.{other}"), id),

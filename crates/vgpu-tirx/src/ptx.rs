@@ -508,6 +508,8 @@ impl Kernel<'_> {
                 Ok(Value::Scalar(Scalar::new(sum, Elem::F32)))
             }
             "fetch_register" => self.fetch_register(args, id),
+            "ldmatrix" => self.ldmatrix(args, id),
+            "stmatrix" => self.stmatrix(args, id),
             _ => match packed_operation(name) {
                 Some((op, elem, ty)) => self.packed(op, elem, ty, args, id),
                 None => self.unmodelled(&format!("tirx.ptx.{name}"), id),

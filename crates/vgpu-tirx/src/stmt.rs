@@ -317,7 +317,11 @@ impl Kernel<'_> {
             dst: counter,
             src: before,
         });
-        if ty.is_signed() && min.constant().is_some_and(|bits| sign_extend(bits, elem.bits()) >= 0) {
+        if ty.is_signed()
+            && min
+                .constant()
+                .is_some_and(|bits| sign_extend(bits, elem.bits()) >= 0)
+        {
             self.b.note_natural(counter);
         }
         let step = self.steady(step);
