@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import mmap
 import os
@@ -30,9 +31,12 @@ class Failed(Exception):
 class Worker:
     """One worker process, with an arena and a tape that the driver holds too."""
 
-    def __init__(self, role: str, *options: str, tape: int | None = None) -> None:
-        self.arena = os.memfd_create("arena")
+    def __init__(
+        self, role: str, *options: str, tape: int | None = None, pass_fds: tuple[int, ...] = ()
+    ) -> None:
+        self.arena = os.memfd_create("arena", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(self.arena, 8 << 30)
+        fcntl.fcntl(self.arena, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
         self.memory = mmap.mmap(self.arena, 8 << 30)
         self.tape = os.memfd_create("tape") if tape is None else tape
         self.account = os.memfd_create("account")
@@ -43,7 +47,7 @@ class Worker:
         for name, fd in zip(names, fds, strict=True):
             command += [name, str(fd)]
         self.process = subprocess.Popen(
-            command, pass_fds=fds, env={**os.environ, "PYTHONPATH": str(PYTHON)}
+            command, pass_fds=(*fds, *pass_fds), env={**os.environ, "PYTHONPATH": str(PYTHON)}
         )
         theirs.close()
         self.socket = ours
