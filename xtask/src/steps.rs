@@ -1,0 +1,178 @@
+//! What `cargo xtask test` does: set up what is missing, then every test, each step told and timed.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+use mkb_setup::{Environment, Options, Progress, State};
+
+use crate::architecture::{CHECKS, Workspace};
+
+/// A step of `cargo xtask test`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Step {
+    /// The invariants of ARCHITECTURE.md.
+    Architecture,
+    /// The Python environment, made if it is not whole.
+    Environment,
+    /// The tests of every crate.
+    Rust,
+    /// The tests of the Python parts.
+    Python,
+    /// Lints and format of the Python files.
+    Style,
+}
+
+impl Step {
+    const ALL: [Step; 5] = [
+        Step::Architecture,
+        Step::Environment,
+        Step::Style,
+        Step::Python,
+        Step::Rust,
+    ];
+
+    fn title(self) -> &'static str {
+        match self {
+            Step::Architecture => "architecture",
+            Step::Environment => "Python environment",
+            Step::Rust => "Rust tests (cargo test --workspace)",
+            Step::Python => "Python tests (pytest python/tests)",
+            Step::Style => "Python style (ruff)",
+        }
+    }
+
+    fn run(self, root: &Path) -> Result<()> {
+        match self {
+            Step::Architecture => architecture(root),
+            Step::Environment => environment(root).map(drop),
+            Step::Rust => rust(root),
+            Step::Python => python(root),
+            Step::Style => style(root),
+        }
+    }
+}
+
+/// Runs the steps, all of them where none is named. Whether all went well.
+pub fn test(root: &Path, chosen: &[Step]) -> bool {
+    let steps: Vec<Step> = Step::ALL
+        .into_iter()
+        .filter(|step| chosen.is_empty() || chosen.contains(step))
+        .collect();
+    let mut lines = Vec::new();
+    let mut sound = true;
+    for (number, step) in steps.iter().enumerate() {
+        println!("[{}/{}] {}", number + 1, steps.len(), step.title());
+        let began = Instant::now();
+        let result = step.run(root);
+        let took = began.elapsed().as_secs();
+        match result {
+            Ok(()) => lines.push(format!("  ok      {} ({took} s)", step.title())),
+            Err(error) => {
+                sound = false;
+                println!("{error:#}");
+                lines.push(format!("  FAILED  {} ({took} s)", step.title()));
+            }
+        }
+    }
+    println!("\n{}", lines.join("\n"));
+    sound
+}
+
+fn architecture(root: &Path) -> Result<()> {
+    let workspace = Workspace::read(root)?;
+    let mut broken = Vec::new();
+    for (name, check) in CHECKS {
+        let found = check(&workspace)?;
+        println!("  {name}: {}", if found.is_empty() { "yes" } else { "NO" });
+        broken.extend(found.into_iter().map(|what| format!("{name}: {what}")));
+    }
+    if !broken.is_empty() {
+        bail!("{}", broken.join("\n"));
+    }
+    Ok(())
+}
+
+struct Told;
+
+impl Progress for Told {
+    fn step(&self, step: mkb_setup::Step, skipped: bool) {
+        if !skipped {
+            println!("  {}", step.title());
+        }
+    }
+
+    fn waiting(&self) {
+        println!("  another process sets up; waiting");
+    }
+}
+
+fn environment(root: &Path) -> Result<Environment> {
+    Ok(mkb_setup::ensure(&Options::new(root), &Told)?)
+}
+
+/// The environment as it is: an earlier step makes it.
+fn ready(root: &Path) -> Result<Environment> {
+    match mkb_setup::describe(root)? {
+        State::Ready(environment) => Ok(*environment),
+        _ => environment(root),
+    }
+}
+
+fn rust(root: &Path) -> Result<()> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["test", "--workspace", "--no-fail-fast"]);
+    told(command.current_dir(root))
+}
+
+fn python(root: &Path) -> Result<()> {
+    let mut command = python_of(&ready(root)?);
+    command.args([
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "python/tests",
+    ]);
+    told(command.current_dir(root))
+}
+
+fn style(root: &Path) -> Result<()> {
+    let environment = ready(root)?;
+    let folders = ["python", "problems"];
+    let mut failed = Vec::new();
+    for arguments in [
+        &["check", "--no-cache"][..],
+        &["format", "--check", "--no-cache"],
+    ] {
+        let mut command = python_of(&environment);
+        command.args(["-m", "ruff"]).args(arguments).args(folders);
+        if let Err(error) = told(command.current_dir(root)) {
+            failed.push(error.to_string());
+        }
+    }
+    if !failed.is_empty() {
+        bail!("{}", failed.join("\n"));
+    }
+    Ok(())
+}
+
+fn python_of(environment: &Environment) -> Command {
+    let mut command = Command::new(&environment.python);
+    command.envs(environment.variables.iter().map(|(n, v)| (n, v)));
+    command
+}
+
+/// Runs a program whose output the person sees.
+fn told(command: &mut Command) -> Result<()> {
+    let shown = format!("{command:?}");
+    let status = command.status().with_context(|| shown.clone())?;
+    if !status.success() {
+        bail!("{shown}: {status}");
+    }
+    Ok(())
+}
