@@ -81,7 +81,7 @@ fn a_description_with_a_wrong_field_is_refused_by_its_name() {
         ("sms = 148", "", "sms"),
         ("sms = 148", "sms = 0", "sms = 0"),
         ("int = 2.0", "int = -1.0", "int = -1"),
-        ("launch = 4.0e-6", "launch = nan", "host.launch"),
+        ("launch = 0.9e-6", "launch = nan", "host.launch"),
         ("alu = 4", "alu = 4\nmagic = 3", "magic"),
     ] {
         let error = Device::from_toml(&text.replacen(from, to, 1)).expect_err(to);
@@ -240,7 +240,11 @@ fn elementwise_operations_cost_their_bytes_once() {
     );
     assert_eq!(add.kind, OpKind::Streaming);
     assert_eq!(add.bytes, 2 * 8192 * 8192 * 4 + 8192 * 4);
-    near(add.seconds, 4e-6 + add.bytes as f64 / (7.7e12 * 0.92), 1e-9);
+    near(
+        add.seconds,
+        device.host.launch + add.bytes as f64 / (7.7e12 * 0.92),
+        1e-9,
+    );
     let in_place = eager_op(
         "aten::mul_.Tensor",
         &[x.clone(), x.clone()],
@@ -298,7 +302,7 @@ fn products_are_charged_by_type_with_tf32_off() {
     assert_eq!(f32.flops, 2.0 * 4096f64.powi(3));
     // 1,024 tiles on 148 SMs: 7 rounds, the last not full.
     near(
-        f32.seconds - 4e-6,
+        f32.seconds - device.host.launch,
         f32.flops / (device.fp32_flops() * 0.75 * 1024.0 / 1036.0),
         1e-6,
     );
@@ -325,7 +329,7 @@ fn a_product_with_a_vector_costs_the_matrix_read_once() {
     let y = tensor("bfloat16", &[1, 8192]);
     let op = eager_op("aten::mm", &[x, w], &[y], 0, &device);
     near(
-        op.seconds - 4e-6 * f64::from(op.launches),
+        op.seconds - device.host.launch * f64::from(op.launches),
         op.bytes as f64 / device.dram_bandwidth(),
         1e-9,
     );
