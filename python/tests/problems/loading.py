@@ -29,8 +29,11 @@ class OnCpu(TorchFunctionMode):
 class Problem:
     """A problem's module, with its reduced workload (and `changes` after it) applied."""
 
-    def __init__(self, number: int, reduced: bool = True, **changes: Any) -> None:
-        (path,) = PROBLEMS.glob(f"*/{number:02d}_*.py")
+    def __init__(
+        self, number: int, reduced: bool = True, path: Path | None = None, **changes: Any
+    ) -> None:
+        if path is None:
+            (path,) = PROBLEMS.glob(f"*/{number:02d}_*.py")
         spec = importlib.util.spec_from_file_location(f"problem_{number}_{next(_NAMES)}", path)
         assert spec is not None and spec.loader is not None
         self.path = path

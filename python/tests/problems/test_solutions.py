@@ -167,3 +167,22 @@ def agrees(actual: torch.Tensor, reference: torch.Tensor, anchor: torch.Tensor) 
         return False
     values = exact(actual[finite])
     return not np.isnan(values).any() and excess(values, reference[finite], anchor[finite]) <= 1
+
+
+@pytest.mark.parametrize("number", sorted(SMALL))
+def test_zeros_constants_and_what_was_there_do_not_pass(number: int) -> None:
+    problem = Problem(number, **SMALL[number])
+    inputs = problem.draw(2**60 + number)
+    reference, anchor = problem.reference(inputs), problem.anchor(inputs)
+    given = [x for x in inputs if isinstance(x, torch.Tensor)]
+    for out, target in zip(reference, anchor, strict=True):
+        assert agrees(out, out, target)
+        finite = exact(target)[~target.isinf().numpy()] if out.dtype.is_floating_point else None
+        constants = [0] if finite is None else [0, finite.mean(), float(np.median(finite))]
+        for constant in constants:
+            wrong = torch.full_like(out, constant)
+            wrong[out.isinf()] = out[out.isinf()]
+            assert not agrees(wrong, out, target), constant
+        for x in given:
+            if x.shape == out.shape and x.dtype == out.dtype:
+                assert not agrees(x, out, target)
