@@ -16,35 +16,39 @@ GROUP_SIZE = EXPERTS // GROUPS
 TOP_GROUPS = 4
 TOP_K = 8
 WARP = 32
+EACH = EXPERTS // WARP  # experts of a lane, all of one group
+LANES = GROUP_SIZE // EACH  # neighbouring lanes that share a group
 THREADS, VECTOR = PARAMS["threads"], PARAMS["vector"]
-CHUNKS = EXPERTS // (WARP * VECTOR)  # vectors of a lane
-SEGMENT = GROUP_SIZE // VECTOR  # neighbouring lanes that share a group within a chunk
-ACCESS = min(VECTOR, 4)  # float32 values of one access
 
 
 def lane_part(row: cute.Tensor) -> cute.Tensor:
-    """The calling lane's eight experts: (one access, accesses of a vector, chunks)."""
-    experts = cute.make_layout(
-        (WARP, ACCESS, VECTOR // ACCESS, CHUNKS), stride=(VECTOR, 1, ACCESS, WARP * VECTOR)
-    )
-    return cute.composition(row, experts)[cute.arch.lane_idx(), None, None, None]
+    """The calling lane's experts: (one access of 16 bytes at most, accesses)."""
+    access = min(VECTOR, 128 // row.element_type.width)
+    own = cute.local_tile(row, (EACH,), (cute.arch.lane_idx(),))
+    return cute.composition(own, cute.make_layout((access, EACH // access)))
 
 
 def access_atom(part: cute.Tensor) -> cute.CopyAtom:
     """The copy whose instruction moves the first mode of `part`."""
+    bits = cute.size(part, mode=[0]) * part.element_type.width
     return cute.make_copy_atom(
-        cute.nvgpu.CopyUniversalOp(),
-        part.element_type,
-        num_bits_per_copy=ACCESS * part.element_type.width,
+        cute.nvgpu.CopyUniversalOp(), part.element_type, num_bits_per_copy=bits
     )
 
 
-def load(row: cute.Tensor) -> cute.Tensor:
-    """The lane's values of a row in registers, (vector, chunk)."""
+def load(row: cute.Tensor) -> cute.TensorSSA:
+    """The lane's values of a row, widened to float32."""
     part = lane_part(row)
     fragment = cute.make_fragment_like(part)
     cute.copy(access_atom(part), part, fragment)
-    return cute.make_tensor(fragment.iterator, cute.make_layout((VECTOR, CHUNKS)))
+    return fragment.load().to(cutlass.Float32).reshape((EACH,))
+
+
+def in_registers(values: cute.TensorSSA) -> cute.Tensor:
+    """The lane's values one by one."""
+    fragment = cute.make_rmem_tensor((EACH,), cutlass.Float32)
+    fragment.store(values)
+    return fragment
 
 
 @cute.jit
@@ -55,66 +59,54 @@ def sigmoid(x):
 
 @cute.jit
 def two_largest(values: cute.Tensor):
-    """The two largest biased affinities of each group, in all lanes of its segment, by chunk."""
-    first = cute.make_rmem_tensor((CHUNKS,), cutlass.Float32)
-    second = cute.make_rmem_tensor((CHUNKS,), cutlass.Float32)
-    for c in cutlass.range_constexpr(CHUNKS):
-        a, b = values[0, c], cutlass.Float32(-math.inf)
-        for j in cutlass.range_constexpr(1, VECTOR):
-            b = cute.arch.fmax(b, cute.arch.fmin(a, values[j, c]))
-            a = cute.arch.fmax(a, values[j, c])
-        for step in cutlass.range_constexpr(int(math.log2(SEGMENT))):
-            other_a = cute.arch.shuffle_sync_bfly(a, offset=1 << step)
-            other_b = cute.arch.shuffle_sync_bfly(b, offset=1 << step)
-            b = cute.arch.fmax(cute.arch.fmin(a, other_a), cute.arch.fmax(b, other_b))
-            a = cute.arch.fmax(a, other_a)
-        first[c], second[c] = a, b
+    """The two largest values of the lane's group, in all of its lanes."""
+    first, second = values[0], cutlass.Float32(-math.inf)
+    for e in cutlass.range_constexpr(1, EACH):
+        second = cute.arch.fmax(second, cute.arch.fmin(first, values[e]))
+        first = cute.arch.fmax(first, values[e])
+    for step in cutlass.range_constexpr(int(math.log2(LANES))):
+        other_first = cute.arch.shuffle_sync_bfly(first, offset=1 << step)
+        other_second = cute.arch.shuffle_sync_bfly(second, offset=1 << step)
+        second = cute.arch.fmax(
+            cute.arch.fmin(first, other_first), cute.arch.fmax(second, other_second)
+        )
+        first = cute.arch.fmax(first, other_first)
     return first, second
 
 
 @cute.jit
 def drop_groups(biased: cute.Tensor):
     """Sets the experts of all but the best groups to minus infinity."""
-    lane = cute.arch.lane_idx()
+    group = cute.arch.lane_idx() // LANES
     first, second = two_largest(biased)
-    # Group g is chunk g // VECTOR of segment g % VECTOR.
-    scores = [
-        cute.arch.shuffle_sync(
-            first[g // VECTOR] + second[g // VECTOR], offset=g % VECTOR * SEGMENT
-        )
-        for g in range(GROUPS)
-    ]
-    for c in cutlass.range_constexpr(CHUNKS):
-        mine = c * VECTOR + lane // SEGMENT
-        score = first[c] + second[c]
-        better = cutlass.Int32(0)
-        for g in cutlass.range_constexpr(GROUPS):
-            # The lower group wins where two are equal.
-            ahead = scores[g] > score or (scores[g] == score and g < mine)
-            better += 1 if ahead else 0
-        for j in cutlass.range_constexpr(VECTOR):
-            biased[j, c] = biased[j, c] if better < TOP_GROUPS else cutlass.Float32(-math.inf)
+    score = first + second
+    better = cutlass.Int32(0)
+    for g in cutlass.range_constexpr(GROUPS):
+        other = cute.arch.shuffle_sync(score, offset=g * LANES)
+        # The lower group wins where two are equal.
+        if other > score or (other == score and g < group):
+            better += 1
+    for e in cutlass.range_constexpr(EACH):
+        biased[e] = biased[e] if better < TOP_GROUPS else cutlass.Float32(-math.inf)
 
 
 @cute.jit
 def best_expert(biased: cute.Tensor, affinity: cute.Tensor):
     """The expert of the largest biased affinity and its affinity, in every lane."""
     lane = cute.arch.lane_idx()
-    value, expert, weight = cutlass.Float32(-math.inf), cutlass.Int32(EXPERTS), affinity[0, 0]
-    for c in cutlass.range_constexpr(CHUNKS):
-        for j in cutlass.range_constexpr(VECTOR):
-            better = biased[j, c] > value
-            value = biased[j, c] if better else value
-            expert = (c * WARP + lane) * VECTOR + j if better else expert
-            weight = affinity[j, c] if better else weight
-    for step in cutlass.range_constexpr(5):
+    value, expert, weight = biased[0], lane * EACH, affinity[0]
+    for e in cutlass.range_constexpr(1, EACH):
+        better = biased[e] > value
+        value = biased[e] if better else value
+        expert = lane * EACH + e if better else expert
+        weight = affinity[e] if better else weight
+    for step in cutlass.range_constexpr(int(math.log2(WARP))):
         other_value = cute.arch.shuffle_sync_bfly(value, offset=1 << step)
         other_expert = cute.arch.shuffle_sync_bfly(expert, offset=1 << step)
         better = other_value > value or (other_value == value and other_expert < expert)
         value = other_value if better else value
         expert = other_expert if better else expert
-    owner = expert // VECTOR % WARP
-    return expert, cute.arch.shuffle_sync(weight, offset=owner)
+    return expert, cute.arch.shuffle_sync(weight, offset=expert // EACH)
 
 
 @cute.kernel
@@ -122,10 +114,9 @@ def sigmoid_kernel(logits: cute.Tensor, scores: cute.Tensor):
     block, _, _ = cute.arch.block_idx()
     token = block * (THREADS // WARP) + cute.arch.warp_idx()
     if token < logits.shape[0]:
-        values = load(logits[token, None])
         target = lane_part(scores[token, None])
         fragment = cute.make_fragment_like(target)
-        fragment.store(sigmoid(values.load()).reshape(fragment.shape))
+        fragment.store(sigmoid(load(logits[token, None])).reshape(fragment.shape))
         cute.copy(access_atom(target), fragment, target)
 
 
@@ -142,11 +133,11 @@ def route_kernel(
     lane = cute.arch.lane_idx()
     token = block * (THREADS // WARP) + cute.arch.warp_idx()
     if token < source.shape[0]:
-        affinity = load(source[token, None])
+        scores = load(source[token, None])
         if cutlass.const_expr(PARAMS["fused"]):
-            affinity.store(sigmoid(affinity.load()))
-        biased = load(bias)
-        biased.store(affinity.load() + biased.load())
+            scores = sigmoid(scores)
+        affinity = in_registers(scores)
+        biased = in_registers(scores + load(bias))
         drop_groups(biased)
 
         # Lane r keeps the choice of rank r.
@@ -157,10 +148,9 @@ def route_kernel(
             total += weight
             my_expert = expert if lane == rank else my_expert
             my_weight = weight if lane == rank else my_weight
-            for c in cutlass.range_constexpr(CHUNKS):
-                for j in cutlass.range_constexpr(VECTOR):
-                    taken = (c * WARP + lane) * VECTOR + j == expert
-                    biased[j, c] = cutlass.Float32(-math.inf) if taken else biased[j, c]
+            for e in cutlass.range_constexpr(EACH):
+                taken = lane * EACH + e == expert
+                biased[e] = cutlass.Float32(-math.inf) if taken else biased[e]
         if lane < TOP_K:
             indices[token, lane] = my_expert.to(cutlass.Int64)
             weights[token, lane] = my_weight / (total + 1e-20) * factor
@@ -198,14 +188,13 @@ def solve(hidden_states, weight, expert_bias, scaling_factor):
     assert weight.shape[0] == EXPERTS
     # The decision margins need float32, so the product keeps its precision.
     logits = hidden_states.float() @ weight.float().t()
-    bias = expert_bias.float()
     tokens = logits.shape[0]
     indices = torch.empty(tokens, TOP_K, dtype=torch.int64, device=logits.device)
     weights = torch.empty(tokens, TOP_K, dtype=torch.float32, device=logits.device)
     scores = logits if PARAMS["fused"] else torch.empty_like(logits)
     arguments = [
         any_tokens(logits),
-        from_dlpack(bias, assumed_align=16),
+        from_dlpack(expert_bias, assumed_align=16),
         cutlass.Float32(scaling_factor),
         any_tokens(indices),
         any_tokens(weights),
