@@ -89,7 +89,7 @@ def build_module(mod: IRModule, target: Target, pipeline: str | None) -> Virtual
     envelope = lowering.make_envelope(mod, target, pipeline)
     lowering.remember(envelope, lowering.device_json(lowered.device))
     signatures = {
-        str(var.name_hint): _signature(func) for var, func in lowered.device.functions.items()
+        str(var.name_hint): signature_of(func) for var, func in lowered.device.functions.items()
     }
     handle = mkb_shim.load_module(2, envelope) if signatures else None
     launcher = Launcher(handle, signatures)
@@ -98,7 +98,8 @@ def build_module(mod: IRModule, target: Target, pipeline: str | None) -> Virtual
     return VirtualModule(compiled, launcher, lowered.device, target)
 
 
-def _signature(func: PrimFunc) -> KernelSignature:
+def signature_of(func: PrimFunc) -> KernelSignature:
+    """What the host must pass to a lowered device function."""
     launch = func.attrs.get("tirx.kernel_launch_params", ())
     return KernelSignature(
         parameters=tuple(str(param.dtype) for param in func.params),

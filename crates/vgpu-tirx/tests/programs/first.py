@@ -1,4 +1,4 @@
-"""TIRx programs whose lowered form is a fixture of the translator's tests."""
+"""Two programs whose translation is compared with IR that one would write by hand."""
 
 from tvm.script import tirx as T
 
