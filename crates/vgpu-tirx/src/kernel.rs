@@ -16,11 +16,13 @@ pub(crate) type Result<T> = std::result::Result<T, TranslateError>;
 /// Deepest nesting of nodes.
 const MAX_DEPTH: usize = 2_000;
 /// Most expression and statement visits for a kernel.
-const MAX_VISITS: usize = 20_000_000;
+const MAX_VISITS: usize = 8_000_000;
 /// Dynamic shared memory begins at a multiple of this (`IR.md`).
 const DYNAMIC_ALIGNMENT: u32 = 1024;
 /// Most bytes of local memory of a thread (CUDA's limit is 512 KiB).
 const MAX_LOCAL: u64 = 512 * 1024;
+/// Attempts after which every array goes to local memory.
+const MAX_ATTEMPTS: usize = 16;
 /// Most elements of an array that may live in registers.
 const MAX_PROMOTED: u64 = 1024;
 
@@ -42,6 +44,8 @@ struct Knowledge {
     demoted: HashSet<Id>,
     /// Bytes of static shared memory.
     shared_bytes: u32,
+    /// Whether to give up finding out which arrays may live in registers.
+    none_promoted: bool,
 }
 
 /// The state of one attempt to translate a kernel.
@@ -53,6 +57,7 @@ pub(crate) struct Kernel<'g> {
     pub(crate) arrays: Vec<Array>,
     array_of: HashMap<Id, usize>,
     demoted: HashSet<Id>,
+    none_promoted: bool,
     shared_bytes: u32,
     dynamic_base: u32,
     local_bytes: u64,
@@ -80,7 +85,8 @@ pub(crate) struct Kernel<'g> {
 pub(crate) fn translate(graph: &Graph, func: Id, name: &str) -> Result<vgpu::ir::Kernel> {
     let mut known = Knowledge::default();
     // Each attempt adds an array to local memory or settles the shared layout, so it ends.
-    loop {
+    for count in 1.. {
+        known.none_promoted = count > MAX_ATTEMPTS;
         let mut attempt = Kernel::new(graph, name, &known);
         let params = attempt.parameters(func)?;
         let body = graph.get(func, "body")?;
@@ -94,6 +100,9 @@ pub(crate) fn translate(graph: &Graph, func: Id, name: &str) -> Result<vgpu::ir:
         }
         return attempt.finish(params);
     }
+    Err(TranslateError::malformed(
+        "the layout of arrays does not settle",
+    ))
 }
 
 impl<'g> Kernel<'g> {
@@ -106,6 +115,7 @@ impl<'g> Kernel<'g> {
             arrays: Vec::new(),
             array_of: HashMap::new(),
             demoted: known.demoted.clone(),
+            none_promoted: known.none_promoted,
             shared_bytes: 0,
             dynamic_base: known.shared_bytes.next_multiple_of(DYNAMIC_ALIGNMENT),
             local_bytes: 0,
@@ -409,7 +419,7 @@ impl<'g> Kernel<'g> {
         bytes: u64,
         align: u64,
     ) -> Result<()> {
-        let promotable = count <= MAX_PROMOTED && elem.bytes().is_some();
+        let promotable = count <= MAX_PROMOTED && elem.bytes().is_some() && !self.none_promoted;
         if promotable && !self.demoted.contains(&var) {
             let array = match self.array_of.get(&var) {
                 // An unrolled body allocates again: its elements have no value yet.

@@ -852,7 +852,7 @@ impl Kernel<'_> {
             inside % size == 0
         };
         let length = self.array_length(array) as i64;
-        if !fits || byte < 0 || first + count > length {
+        if !fits || byte < 0 || first >= length || count > length - first {
             return None;
         }
         Some((first as usize, count as usize, (inside * 8) as u32))

@@ -512,19 +512,25 @@ fn is_dead(kind: &NodeKind, counts: &HashMap<Reg, usize>) -> bool {
 fn coalesce_block(body: &mut Block) {
     let counts = use_counts(body);
     let defined = definition_counts(body);
-    coalesce(body, &counts, &defined);
+    let mut budget = MERGE_BUDGET;
+    coalesce(body, &counts, &defined, &mut budget);
 }
 
-fn coalesce(block: &mut Block, counts: &HashMap<Reg, usize>, defined: &HashMap<Reg, usize>) {
+fn coalesce(
+    block: &mut Block,
+    counts: &HashMap<Reg, usize>,
+    defined: &HashMap<Reg, usize>,
+    budget: &mut usize,
+) {
     for node in block.iter_mut() {
         match &mut node.kind {
             NodeKind::If {
                 then, otherwise, ..
             } => {
-                coalesce(then, counts, defined);
-                coalesce(otherwise, counts, defined);
+                coalesce(then, counts, defined, budget);
+                coalesce(otherwise, counts, defined, budget);
             }
-            NodeKind::Loop { body } => coalesce(body, counts, defined),
+            NodeKind::Loop { body } => coalesce(body, counts, defined, budget),
             _ => {}
         }
     }
@@ -545,7 +551,7 @@ fn coalesce(block: &mut Block, counts: &HashMap<Reg, usize>, defined: &HashMap<R
         };
         if let Some((target, temporary, at)) = candidate
             && defined.get(&temporary) == Some(&1)
-            && can_merge(block, at, place, target, temporary, counts)
+            && can_merge(block, at, place, (target, temporary), counts, budget)
         {
             for node in &mut block[at..] {
                 rename(node, temporary, target);
@@ -564,6 +570,8 @@ fn coalesce(block: &mut Block, counts: &HashMap<Reg, usize>, defined: &HashMap<R
     }
 }
 
+/// How many uses all merges together may look at: beyond it, moves stay.
+const MERGE_BUDGET: usize = 50_000_000;
 /// How far ahead of a move its source's uses are looked for.
 const MERGE_WINDOW: usize = 400;
 
@@ -571,11 +579,11 @@ fn can_merge(
     block: &Block,
     at: usize,
     place: usize,
-    target: Reg,
-    temporary: Reg,
+    (target, temporary): (Reg, Reg),
     counts: &HashMap<Reg, usize>,
+    budget: &mut usize,
 ) -> bool {
-    if place - at > MERGE_WINDOW {
+    if place - at > MERGE_WINDOW || *budget == 0 {
         return false;
     }
     // The instruction itself may read the target's old value, but not write it.
@@ -583,7 +591,10 @@ fn can_merge(
     deep_definitions(&block[at], &mut |reg| clash |= reg == target);
     // Between the two, nothing may read or write the target.
     for node in &block[at + 1..place] {
-        deep_uses(node, &mut |reg| clash |= reg == target);
+        deep_uses(node, &mut |reg| {
+            clash |= reg == target;
+            *budget = budget.saturating_sub(1);
+        });
         deep_definitions(node, &mut |reg| clash |= reg == target);
     }
     if clash {
@@ -593,7 +604,10 @@ fn can_merge(
     let total = counts.get(&temporary).copied().unwrap_or(0);
     let mut seen = 0;
     for (offset, node) in block[at + 1..].iter().enumerate() {
-        deep_uses(node, &mut |reg| seen += usize::from(reg == temporary));
+        deep_uses(node, &mut |reg| {
+            seen += usize::from(reg == temporary);
+            *budget = budget.saturating_sub(1);
+        });
         if seen == total {
             return true;
         }

@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use vgpu::device::{GlobalMemory, Gpu, LaunchConfig, Options};
 use vgpu::Program;
+use vgpu::device::{GlobalMemory, Gpu, LaunchConfig, Options};
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/cases")
