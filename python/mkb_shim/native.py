@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .paths import EXTENSION, site_packages
@@ -59,6 +60,8 @@ def _load() -> ctypes.CDLL:
     for name, result, arguments in (
         ("mkb_text", ctypes.c_void_p, [ctypes.POINTER(size)]),
         ("mkb_install", ctypes.c_int, []),
+        ("mkb_memory_trim", None, []),
+        ("mkb_memory_poison_new", None, [ctypes.c_int]),
         ("mkb_tape_open", ctypes.c_int, [ctypes.c_int]),
         ("mkb_tape_on", ctypes.c_int, []),
         ("mkb_tape_flush", ctypes.c_int64, []),
@@ -113,6 +116,16 @@ def check(status: int) -> None:
     if status != 0:
         sys.stdout.flush()
         raise _ERRORS.get(status, ShimError)(result_text().decode(errors="replace"))
+
+
+@contextlib.contextmanager
+def unpoisoned() -> Iterator[None]:
+    """New memory is not poisoned: the driver is to fill it."""
+    library().mkb_memory_poison_new(0)
+    try:
+        yield
+    finally:
+        library().mkb_memory_poison_new(1)
 
 
 def locate(address: int, *, announce: bool) -> tuple[int, int, int, bool]:

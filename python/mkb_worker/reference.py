@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from mkb_shim import native
+
 from .describe import Json, RequestError, describe
 from .load import load_file
 from .numerics import pinned, seeded
@@ -78,6 +80,7 @@ class Reference:
         self.inputs = None
         self.kept.clear()
         self.segments.skip()
+        native.library().mkb_memory_trim()
         return {}
 
     def _problem(self) -> ModuleType:

@@ -39,7 +39,8 @@ class Replay:
         self.kept: list[Any] = []
 
     def place(self, request: Json) -> Json:
-        self.inputs = [place(value) for value in request["inputs"]]
+        with native.unpoisoned():
+            self.inputs = [place(value) for value in request["inputs"]]
         return {"inputs": [describe(value, self.kept) for value in self.inputs]}
 
     def replay(self, request: Json) -> Json:
@@ -80,6 +81,7 @@ class Replay:
         self.bound.clear()
         self.inputs = self.outputs = None
         self.kept.clear()
+        native.library().mkb_memory_trim()
         return {}
 
     def _read(self, offset: int, length: int) -> bytes:

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from mkb_shim import native
+
 from .describe import Json, RequestError, describe, place
 from .load import load_file
 from .tape import Segments
@@ -42,7 +44,8 @@ class Submission:
         return {"tape": self.segments.cut()}
 
     def place(self, request: Json) -> Json:
-        self.inputs = [place(value) for value in request["inputs"]]
+        with native.unpoisoned():
+            self.inputs = [place(value) for value in request["inputs"]]
         return {"inputs": [describe(value, self.kept) for value in self.inputs]}
 
     def call(self, _request: Json) -> Json:
@@ -61,4 +64,5 @@ class Submission:
     def release(self, _request: Json) -> Json:
         self.inputs = self.outputs = None
         self.kept.clear()
+        native.library().mkb_memory_trim()
         return {}

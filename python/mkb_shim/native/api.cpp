@@ -3,6 +3,7 @@
 // A function that can fail returns a Status; `mkb_text` then has the message, else its result.
 #include <string>
 
+#include "arena.h"
 #include "fallback.h"
 #include "launch.h"
 #include "player.h"
@@ -57,6 +58,10 @@ const char* mkb_text(size_t* size) {
 int mkb_install(void) {
   return guarded([] { mkb::install_fallback(); });
 }
+
+// ---- memory ----
+void mkb_memory_trim(void) { mkb_arena_trim(); }
+void mkb_memory_poison_new(int yes) { mkb_arena_poison_new(yes); }
 
 // ---- tape ----
 int mkb_tape_open(int fd) { return mkb::Tape::get().open(fd) ? 0 : -1; }

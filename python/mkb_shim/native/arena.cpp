@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -21,8 +22,12 @@ namespace {
 constexpr uint64_t kAlign = 512;
 constexpr uint64_t kGap = 512;
 constexpr uint64_t kDefaultSize = 64ull << 30;
-// A freed block above this goes back to the system instead of being poisoned and kept.
-constexpr uint64_t kKeepResident = 64ull << 20;
+// A freed block above this is not poisoned: the next one who asks for memory with poison gets it so.
+constexpr uint64_t kPoisonFreed = 64ull << 20;
+// Freed blocks above that size stay in memory up to this sum; the rest goes back to the system.
+constexpr uint64_t kKeepResident = 4ull << 30;
+// Smaller free blocks are not worth a system call when memory is trimmed.
+constexpr uint64_t kWorthTrimming = 1ull << 20;
 constexpr uint64_t kPage = 4096;
 constexpr int kPoison = 0xFF;
 
@@ -52,7 +57,7 @@ class Arena {
     note_fresh(address);
     allocated_ += size;
     if (allocated_ > peak_) peak_ = allocated_;
-    if (poison) std::memset(reinterpret_cast<void*>(address), kPoison, size);
+    if (poison && poison_new_) std::memset(reinterpret_cast<void*>(address), kPoison, size);
     return reinterpret_cast<void*>(address);
   }
 
@@ -106,6 +111,20 @@ class Arena {
     *peak = peak_;
   }
 
+  void trim() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (auto& [address, extent] : by_address_)
+      if (extent >= kWorthTrimming) give_to_system(address, extent);
+    if (highest_ - bump_ >= kWorthTrimming) give_to_system(bump_, highest_ - bump_);
+    highest_ = bump_;
+    idle_ = 0;
+  }
+
+  void poison_new(bool yes) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    poison_new_ = yes;
+  }
+
   int fd() const { return fd_; }
   void on_free(void (*hook)(uint64_t)) {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -131,7 +150,7 @@ class Arena {
     if (at != reinterpret_cast<void*>(kArenaBase)) die("cannot map the arena at its address");
     madvise(at, total_, MADV_DONTDUMP);
     // The first block does not start at the very base, so that the base is nobody's address.
-    bump_ = kArenaBase + kAlign;
+    highest_ = bump_ = kArenaBase + kAlign;
   }
 
   [[noreturn]] static void die(const char* what) {
@@ -148,11 +167,13 @@ class Arena {
       by_size_.erase(fit);
       by_address_.erase(address);
       if (have > extent) insert(address + extent, have - extent);
+      idle_ -= std::min(idle_, extent);
       return address;
     }
     if (extent > kArenaBase + total_ - bump_) return 0;
     uint64_t address = bump_;
     bump_ += extent;
+    highest_ = std::max(highest_, bump_);
     return address;
   }
 
@@ -198,21 +219,29 @@ class Arena {
   }
 
   void wipe(uint64_t address, uint64_t size, bool poison) {
-    if (size > kKeepResident) {
-      uint64_t from = round_up(address, kPage), to = (address + size) / kPage * kPage;
-      if (fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                    static_cast<off_t>(from - kArenaBase), static_cast<off_t>(to - from)) == 0) {
-        std::memset(reinterpret_cast<void*>(address), kPoison, from - address);
-        std::memset(reinterpret_cast<void*>(to), kPoison, address + size - to);
-        return;
-      }
+    if (size <= kPoisonFreed) {
+      if (poison) std::memset(reinterpret_cast<void*>(address), kPoison, size);
+    } else if (idle_ + size <= kKeepResident) {
+      idle_ += size;
+    } else {
+      give_to_system(address, size);
     }
-    if (poison) std::memset(reinterpret_cast<void*>(address), kPoison, size);
+  }
+
+  // The whole pages of a stretch that nobody uses; they read as zeros from now on.
+  void give_to_system(uint64_t address, uint64_t size) {
+    uint64_t from = round_up(address, kPage), to = (address + size) / kPage * kPage;
+    if (from < to)
+      (void)fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                      static_cast<off_t>(from - kArenaBase), static_cast<off_t>(to - from));
   }
 
   std::mutex mutex_;
   int fd_ = -1;
   uint64_t total_ = 0, bump_ = 0, allocated_ = 0, peak_ = 0, last_serial_ = 0;
+  uint64_t highest_ = 0;    // end of what was ever in use since the last trim
+  uint64_t idle_ = 0;       // about how much memory large free blocks hold
+  bool poison_new_ = true;
   std::map<uint64_t, Block> live_;
   std::map<uint64_t, uint64_t> by_address_;            // free: address -> extent
   std::set<std::pair<uint64_t, uint64_t>> by_size_;    // free: (extent, address)
@@ -234,6 +263,8 @@ int mkb_arena_find(const void* address, mkb_allocation* found) {
 void mkb_arena_usage(uint64_t* total, uint64_t* allocated, uint64_t* peak) {
   Arena::get().usage(total, allocated, peak);
 }
+void mkb_arena_trim(void) { Arena::get().trim(); }
+void mkb_arena_poison_new(int yes) { Arena::get().poison_new(yes != 0); }
 int mkb_arena_fd(void) { return Arena::get().fd(); }
 void mkb_arena_on_free(void (*hook)(uint64_t serial)) { Arena::get().on_free(hook); }
 void mkb_arena_drain(void (*visit)(void*, int, uint64_t, uint64_t), void* context) {

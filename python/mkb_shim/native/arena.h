@@ -19,7 +19,7 @@ struct mkb_allocation {
 
 // Allocates `size` bytes, 512-byte aligned, at least 512 bytes from every other allocation.
 // `poison` fills them with 0xFF; without it the bytes are whatever free memory holds (poison or
-// zero). Null when the arena is full. A size of 0 gives null.
+// zero, or what a large block held before). Null when the arena is full. A size of 0 gives null.
 void* mkb_arena_alloc(size_t size, int poison);
 
 // Frees an allocation by its address and poisons it; 0 if it was one, -1 if not (null is fine).
@@ -33,6 +33,12 @@ int mkb_arena_find(const void* address, mkb_allocation* found);
 
 // Total size of the arena, bytes now allocated, and the most that ever were.
 void mkb_arena_usage(uint64_t* total, uint64_t* allocated, uint64_t* peak);
+
+// Gives the memory of large free blocks back to the system.
+void mkb_arena_trim(void);
+
+// Whether new memory is poisoned where it is asked for (1 at first): 0 while a driver is to fill it.
+void mkb_arena_poison_new(int yes);
 
 // The file descriptor that backs the arena (our own memfd where none was given).
 int mkb_arena_fd(void);

@@ -269,6 +269,8 @@ class Fallback final : public c10::OperatorKernel {
     const size_t first = stack->size() - n_arguments;
     Tape& tape = Tape::get();
     bool record = tape.on();
+    TORCH_CHECK(!tape.broken(), "the tape of this process is full (2 GiB) or cannot be written: too ",
+                "much data from the host was put on the device");
     Buffer entry;
     bool reads_back = is_item_ || (is_copy_ && (*stack)[first].toTensor().device().is_cpu());
     if (record && reads_back) {

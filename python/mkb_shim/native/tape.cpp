@@ -48,7 +48,11 @@ void Tape::append(Entry kind, std::string_view body) {
 }
 
 void Tape::append_locked(Entry kind, std::string_view body) {
-  if (fd_ < 0) return;
+  if (fd_ < 0 || broken_) return;
+  if (end_ + body.size() > kLongest) {
+    broken_ = true;
+    return;
+  }
   size_t before = buffered_.size();
   buffered_.push_back(static_cast<char>(kind));
   put_varint(buffered_, body.size());

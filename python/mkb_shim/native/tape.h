@@ -1,6 +1,7 @@
 // The tape: how operations, launches and their operands are written down. docs/tape.md is the
 // format's page; keep the two together.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <mutex>
@@ -91,6 +92,8 @@ class Tape {
   // Returns false where the file cannot be written.
   bool open(int fd);
   bool on() const { return fd_ >= 0; }
+  // The file could not be written, or is longer than `kLongest`: what is played would not be all.
+  bool broken() const { return broken_; }
 
   void append(Entry kind, std::string_view body);
 
@@ -117,11 +120,14 @@ class Tape {
 
   std::mutex mutex_;
   int fd_ = -1;
-  bool broken_ = false;
+  std::atomic<bool> broken_{false};
   uint64_t end_ = 0;  // length of the file with what is buffered
   std::string buffered_;
   std::unordered_set<uint64_t> announced_;
 };
+
+// Longest tape of a process: data from the host is on it, and it lives in memory.
+inline constexpr uint64_t kLongest = 2ull << 30;
 
 inline constexpr char kTapeMagic[8] = {'M', 'K', 'B', 'T', 'A', 'P', 'E', 1};
 
