@@ -239,48 +239,39 @@ impl Case {
     }
 }
 
+type Make = fn() -> Case;
+
 fn kernels(criterion: &mut Criterion) {
-    let million = 1 << 20;
-    let cases = [
-        (
-            "add_16M",
-            Case::new(ADD, &[16 * million; 3], &[16 << 20], 65_536),
-        ),
-        (
-            "softmax_4096x4096",
-            Case::new(&softmax(4096), &[16 * million; 2], &[], 4096),
-        ),
-        (
-            "layernorm_8192x1024",
-            Case::new(
-                &layer_norm(),
-                &[8 * million, 1024, 1024, 8 * million],
-                &[],
-                8192,
-            ),
-        ),
-        (
-            "layernorm_128x1024",
-            Case::new(
-                &layer_norm(),
-                &[million / 8, 1024, 1024, million / 8],
-                &[],
-                128,
-            ),
-        ),
-        ("mixed", Case::new(MIXED, &[256], &[2000], 64)),
+    const MILLION: usize = 1 << 20;
+    let cases: [(&str, Make); 5] = [
+        ("add_16M", || {
+            Case::new(ADD, &[16 * MILLION; 3], &[16 << 20], 65_536)
+        }),
+        ("softmax_4096x4096", || {
+            Case::new(&softmax(4096), &[16 * MILLION; 2], &[], 4096)
+        }),
+        ("layernorm_8192x1024", || {
+            let buffers = [8 * MILLION, 1024, 1024, 8 * MILLION];
+            Case::new(&layer_norm(), &buffers, &[], 8192)
+        }),
+        ("layernorm_128x1024", || {
+            let buffers = [MILLION / 8, 1024, 1024, MILLION / 8];
+            Case::new(&layer_norm(), &buffers, &[], 128)
+        }),
+        ("mixed", || Case::new(MIXED, &[256], &[2000], 64)),
     ];
-    for (name, mut case) in cases {
+    for (name, make) in cases {
+        let mut group = criterion.benchmark_group(name);
+        let mut case: Option<Case> = None;
         for threads in [1, 2] {
-            let report = case.run(threads);
-            println!(
-                "{name}: {} warp instructions on {threads} thread(s)",
-                report.counts.instructions()
-            );
-            criterion.bench_function(&format!("{name}/{threads}"), |bencher| {
+            group.bench_function(format!("{threads}_threads"), |bencher| {
+                let case = case.get_or_insert_with(make);
+                let instructions = case.run(threads).counts.instructions();
+                println!("{name}: {instructions} warp instructions");
                 bencher.iter(|| black_box(case.run(threads)));
             });
         }
+        group.finish();
     }
 }
 

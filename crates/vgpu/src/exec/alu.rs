@@ -1,6 +1,6 @@
 //! Handlers that apply a function lane by lane; the functions are in `int`, `float` and `convert`.
 
-use super::{Exec, Handle, Lane};
+use super::{Exec, Handle, Lane, mask_of};
 use crate::lower::Op;
 use std::marker::PhantomData;
 
@@ -87,7 +87,7 @@ pub(crate) struct Map1<F>(PhantomData<F>);
 
 impl<F: Fn1> Handle for Map1<F> {
     #[inline(always)]
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         // SAFETY: lowering chose registers of these widths.
         unsafe {
             let a = x.read::<F::A>(op.a);
@@ -106,7 +106,7 @@ pub(crate) struct Map2<F>(PhantomData<F>);
 
 impl<F: Fn2> Handle for Map2<F> {
     #[inline(always)]
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         // SAFETY: lowering chose registers of these widths.
         unsafe {
             let a = x.read::<F::A>(op.a);
@@ -126,7 +126,7 @@ pub(crate) struct Map3<F>(PhantomData<F>);
 
 impl<F: Fn3> Handle for Map3<F> {
     #[inline(always)]
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         // SAFETY: lowering chose registers of these widths.
         unsafe {
             let a = x.read::<F::A>(op.a);
@@ -142,27 +142,17 @@ impl<F: Fn3> Handle for Map3<F> {
     }
 }
 
-/// A mask from a test of each lane.
-#[inline(always)]
-pub(crate) fn mask_of(test: impl Fn(usize) -> bool) -> u32 {
-    let mut bits = [0u32; 32];
-    for lane in 0..32 {
-        bits[lane] = if test(lane) { 1 << lane } else { 0 };
-    }
-    bits.iter().fold(0, |mask, bit| mask | bit)
-}
-
 /// `dst = combine(test(a, b), c)`: `x` is 0 for none, else 1 and, 2 or, 3 xor, plus 4 to negate `c`.
 pub(crate) struct Compare2<F>(PhantomData<F>);
 
 impl<F: Test2> Handle for Compare2<F> {
     #[inline(always)]
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         // SAFETY: lowering chose registers of these widths.
         unsafe {
             let a = x.read::<F::A>(op.a);
             let b = x.read::<F::A>(op.b);
-            let mut value = mask_of(|lane| F::f(a[lane], b[lane]));
+            let mut value = mask_of::<I>(|lane| F::f(a[lane], b[lane]));
             if op.x != 0 {
                 let other = x.pred(op.c) ^ if op.x & 4 != 0 { u32::MAX } else { 0 };
                 value = match op.x & 3 {
@@ -182,7 +172,7 @@ pub(crate) struct Select<T>(PhantomData<T>);
 
 impl<T: Lane> Handle for Select<T> {
     #[inline(always)]
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         // SAFETY: lowering chose registers of this width.
         unsafe {
             let a = x.read::<T>(op.a);
@@ -207,7 +197,7 @@ pub(crate) struct PredicateTable;
 
 impl Handle for PredicateTable {
     #[inline(always)]
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         // SAFETY: lowering chose predicates.
         unsafe {
             let (a, b, c) = (x.pred(op.a), x.pred(op.b), x.pred(op.c));
@@ -243,7 +233,7 @@ pub(crate) struct Unpack2;
 
 impl Handle for Unpack2 {
     #[inline(always)]
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         // SAFETY: lowering chose registers of these widths.
         unsafe {
             let (lo, hi) = if op.x == 0 {

@@ -137,7 +137,7 @@ impl AtomicKind {
 pub(crate) struct Atomic;
 
 impl Handle for Atomic {
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         if mask == 0 {
             return pc + 1;
         }

@@ -13,7 +13,7 @@ pub(crate) struct EnterBlock;
 
 impl Handle for EnterBlock {
     #[inline(always)]
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, _: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, _: u32, pc: usize) -> usize {
         // SAFETY: lowering numbered the blocks.
         unsafe {
             *x.block_counts.get_unchecked_mut(op.a as usize) += 1;
@@ -49,7 +49,7 @@ pub(crate) struct If;
 
 impl Handle for If {
     #[inline(always)]
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         // SAFETY: lowering numbered the slots.
         unsafe {
             *x.masks.add(op.a as usize) = x.mask & !mask;
@@ -65,7 +65,7 @@ pub(crate) struct Else;
 
 impl Handle for Else {
     #[inline(always)]
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, _: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, _: u32, pc: usize) -> usize {
         // SAFETY: lowering numbered the slots.
         unsafe {
             *x.masks.add(op.b as usize) = x.mask;
@@ -80,7 +80,7 @@ pub(crate) struct EndIf;
 
 impl Handle for EndIf {
     #[inline(always)]
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, _: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, _: u32, pc: usize) -> usize {
         // SAFETY: lowering numbered the slots.
         unsafe { x.mask |= *x.masks.add(op.b as usize) }
         if x.mask == 0 { op.c as usize } else { pc + 1 }
@@ -92,7 +92,7 @@ pub(crate) struct BeginLoop;
 
 impl Handle for BeginLoop {
     #[inline(always)]
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, _: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, _: u32, pc: usize) -> usize {
         // SAFETY: lowering numbered the slots.
         unsafe {
             *x.masks.add(op.a as usize) = 0;
@@ -108,7 +108,7 @@ pub(crate) struct Leave;
 
 impl Handle for Leave {
     #[inline(always)]
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         // SAFETY: lowering numbered the slots.
         unsafe { *x.masks.add(op.a as usize) |= mask }
         x.mask &= !mask;
@@ -122,7 +122,7 @@ pub(crate) struct EndLoop;
 
 impl Handle for EndLoop {
     #[inline(always)]
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, _: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, _: u32, pc: usize) -> usize {
         // SAFETY: lowering numbered the slots.
         unsafe {
             let again = x.masks.add(op.b as usize);
@@ -142,7 +142,7 @@ pub(crate) struct Return;
 
 impl Handle for Return {
     #[inline(always)]
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         x.mask &= !mask;
         x.live &= !mask;
         if x.mask == 0 { op.c as usize } else { pc + 1 }
@@ -154,7 +154,7 @@ pub(crate) struct End;
 
 impl Handle for End {
     #[inline(always)]
-    unsafe fn run(x: &mut Exec<'_>, _: &Op, _: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, _: &Op, _: u32, pc: usize) -> usize {
         x.mask = 0;
         x.live = 0;
         x.wait(WarpState::Done, pc)
@@ -165,7 +165,7 @@ impl Handle for End {
 pub(crate) struct Trap;
 
 impl Handle for Trap {
-    unsafe fn run(x: &mut Exec<'_>, _: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, _: &Op, mask: u32, pc: usize) -> usize {
         if mask == 0 {
             return pc + 1;
         }
@@ -183,7 +183,7 @@ impl Handle for Trap {
 pub(crate) struct Assert;
 
 impl Handle for Assert {
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         // SAFETY: lowering chose a predicate.
         let holds = unsafe { x.pred(op.a) } ^ op.b;
         let failed = mask & !holds;
@@ -200,7 +200,7 @@ impl Handle for Assert {
 pub(crate) struct Unmodelled;
 
 impl Handle for Unmodelled {
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         if mask == 0 {
             return pc + 1;
         }
@@ -213,7 +213,7 @@ impl Handle for Unmodelled {
 pub(crate) struct Nanosleep;
 
 impl Handle for Nanosleep {
-    unsafe fn run(x: &mut Exec<'_>, _: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, _: &Op, mask: u32, pc: usize) -> usize {
         if mask == 0 {
             return pc + 1;
         }
@@ -225,7 +225,7 @@ impl Handle for Nanosleep {
 pub(crate) struct Nothing;
 
 impl Handle for Nothing {
-    unsafe fn run(_: &mut Exec<'_>, _: &Op, _: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(_: &mut Exec<'_>, _: &Op, _: u32, pc: usize) -> usize {
         pc + 1
     }
 }

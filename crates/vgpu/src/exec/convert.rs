@@ -68,7 +68,7 @@ impl Reference {
 pub(crate) struct ByReference;
 
 impl Handle for ByReference {
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         let Extra::Reference(what) = x.code.extras[op.x as usize] else {
             unreachable!("lowering made a reference's extra")
         };
@@ -98,7 +98,7 @@ pub(crate) struct Resize<const WIDE_A: bool, const WIDE_R: bool>;
 
 impl<const WIDE_A: bool, const WIDE_R: bool> Handle for Resize<WIDE_A, WIDE_R> {
     #[inline(always)]
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         let byte = |index: u64| op.x >> (8 * index) & 0xff;
         let (from_bits, from_signed) = (byte(0), byte(1) != 0);
         let (to_bits, to_signed, clamp) = (byte(2), byte(3) != 0, byte(4) != 0);
@@ -156,11 +156,11 @@ lane_functions! {
     F16FromF32(a: u32) -> u32 = Half::narrow(a);
     Bf16FromF32(a: u32) -> u32 = Brain::narrow(a);
     S32FromF32Zero(a: u32) -> u32 = (f(a) as i32) as u32;
-    S32FromF32Near(a: u32) -> u32 = (f(a).round_ties_even() as i32) as u32;
+    S32FromF32Near(a: u32) -> u32 = (near(f(a)) as i32) as u32;
     S32FromF32Down(a: u32) -> u32 = (f(a).floor() as i32) as u32;
     S32FromF32Up(a: u32) -> u32 = (f(a).ceil() as i32) as u32;
     U32FromF32Zero(a: u32) -> u32 = f(a) as u32;
-    RoundF32Near(a: u32) -> u32 = out32(f(a).round_ties_even());
+    RoundF32Near(a: u32) -> u32 = out32(near(f(a)));
     RoundF32Zero(a: u32) -> u32 = out32(f(a).trunc());
     RoundF32Down(a: u32) -> u32 = out32(f(a).floor());
     RoundF32Up(a: u32) -> u32 = out32(f(a).ceil());
@@ -188,6 +188,15 @@ lane_functions! {
         let (lo, hi) = (Half::widen(a & 0xffff), Half::widen(a >> 16));
         to_e5m2(lo) | to_e5m2(hi) << 8
     };
+}
+
+/// To the nearest integral value, ties to even: adding and subtracting 2^23 rounds what is smaller.
+#[inline(always)]
+fn near(value: f32) -> f32 {
+    const SHIFT: f32 = 8_388_608.0;
+    let magnitude = value.abs();
+    let rounded = ((magnitude + SHIFT) - SHIFT).copysign(value);
+    if magnitude < SHIFT { rounded } else { value }
 }
 
 /// A function after flushing its single operand.

@@ -327,7 +327,7 @@ pub(crate) struct Lop3;
 
 impl Handle for Lop3 {
     #[inline(always)]
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         // SAFETY: lowering chose 32-bit registers.
         unsafe {
             let (a, b, c) = (
@@ -359,7 +359,7 @@ pub(crate) struct Bfi;
 
 impl Handle for Bfi {
     #[inline(always)]
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         // SAFETY: lowering chose registers of these widths.
         unsafe {
             let (position, length) = (x.read::<u32>(op.c), x.read::<u32>(op.x as u32));
@@ -417,7 +417,7 @@ impl Prmt {
 
 impl Handle for Prmt {
     #[inline(always)]
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         // SAFETY: lowering chose 32-bit registers.
         unsafe {
             let (a, b, s) = (
@@ -454,7 +454,7 @@ pub(crate) struct DotProduct;
 
 impl Handle for DotProduct {
     #[inline(always)]
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         // SAFETY: lowering chose 32-bit registers.
         unsafe {
             let (a, b, c) = (
@@ -506,7 +506,7 @@ pub(crate) struct Carry;
 
 impl Handle for Carry {
     #[inline(always)]
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         // SAFETY: lowering chose registers of these widths.
         unsafe {
             let carry_in = x.pred(op.c);

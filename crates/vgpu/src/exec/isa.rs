@@ -9,12 +9,21 @@ pub(crate) type Handler = unsafe fn(&mut Exec<'_>, &Op, u32, usize) -> usize;
 /// Leaves the interpreter's loop; why stands in [`Exec::stop`].
 pub(crate) const STOP: usize = usize::MAX;
 
-/// What a handler does.
+/// Code for any machine, as handlers know it at compile time.
+pub(crate) const PLAIN: u8 = 0;
+/// Code for AVX2.
+#[cfg(target_arch = "x86_64")]
+pub(crate) const AVX2: u8 = 1;
+/// Code for AVX-512.
+#[cfg(target_arch = "x86_64")]
+pub(crate) const AVX512: u8 = 2;
+
+/// What a handler does; `I` is the instruction set that the code is for.
 pub(crate) trait Handle {
     /// # Safety
     /// `op` must come from the code that `x` runs; `x`'s register file, predicates and masks must
     /// be those of a warp of that code.
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize;
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize;
 }
 
 /// The instruction sets that handlers are compiled for.
@@ -75,14 +84,14 @@ pub(crate) fn slow<H: Handle>() -> Handler {
 
 unsafe fn plain<H: Handle>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
     // SAFETY: the caller's contract is `Handle::run`'s.
-    unsafe { H::run(x, op, mask, pc) }
+    unsafe { H::run::<PLAIN>(x, op, mask, pc) }
 }
 
 #[cfg(all(target_arch = "x86_64", not(debug_assertions)))]
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
 unsafe fn avx2<H: Handle>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
     // SAFETY: the caller's contract is `Handle::run`'s; `Isa::detect` saw the features.
-    unsafe { H::run(x, op, mask, pc) }
+    unsafe { H::run::<AVX2>(x, op, mask, pc) }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -91,5 +100,5 @@ unsafe fn avx2<H: Handle>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> us
 )]
 unsafe fn avx512<H: Handle>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
     // SAFETY: the caller's contract is `Handle::run`'s; `Isa::detect` saw the features.
-    unsafe { H::run(x, op, mask, pc) }
+    unsafe { H::run::<AVX512>(x, op, mask, pc) }
 }

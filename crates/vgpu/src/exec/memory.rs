@@ -61,14 +61,55 @@ pub(crate) unsafe fn addresses(x: &Exec<'_>, base: u32, wide: bool, offset: u64)
     addresses
 }
 
+/// How a whole warp's addresses lie.
+enum Pattern {
+    /// Side by side from the first, which is aligned.
+    Run(u64),
+    /// All alike, and aligned.
+    Same(u64),
+    Other,
+}
+
+/// The pattern of a full warp's addresses, told in the width of their base.
+///
+/// # Safety
+/// `op` must be a load or store that lowering made.
 #[inline(always)]
-fn consecutive(addresses: &[u64; 32], size: u64) -> bool {
-    let mut different = 0;
-    for lane in 0..32 {
-        let expected = addresses[0].wrapping_add(lane as u64 * size);
-        different |= addresses[lane] ^ expected;
+unsafe fn pattern(x: &Exec<'_>, op: &Op, size: u64) -> Pattern {
+    let (first, run, same, overflow);
+    // SAFETY: lowering chose a register of the width that `c` says.
+    unsafe {
+        if op.c == 0 {
+            let base = x.read::<u32>(op.a);
+            let (mut steps, mut differences) = (0, 0);
+            for lane in 0..32 {
+                steps |= base[lane] ^ base[0].wrapping_add(lane as u32 * size as u32);
+                differences |= base[lane] ^ base[0];
+            }
+            first = u64::from(base[0]).wrapping_add(op.x);
+            (run, same) = (steps == 0, differences == 0);
+            overflow = base[0].checked_add(31 * size as u32).is_none();
+        } else {
+            let base = x.read::<u64>(op.a);
+            let (mut steps, mut differences) = (0, 0);
+            for lane in 0..32 {
+                steps |= base[lane] ^ base[0].wrapping_add(lane as u64 * size);
+                differences |= base[lane] ^ base[0];
+            }
+            first = base[0].wrapping_add(op.x);
+            (run, same) = (steps == 0, differences == 0);
+            overflow = first.checked_add(32 * size).is_none();
+        }
     }
-    different == 0 && addresses[0] & (size - 1) == 0
+    if first & (size - 1) != 0 || overflow {
+        Pattern::Other
+    } else if run {
+        Pattern::Run(first)
+    } else if same {
+        Pattern::Same(first)
+    } else {
+        Pattern::Other
+    }
 }
 
 /// Least and greatest address of the active lanes, and the bits that any of them has.
@@ -269,6 +310,11 @@ fn sectors(addresses: &[u64; 32], mask: u32) -> Sectors {
 /// Passes through the banks that one access of shared memory takes: lanes go in groups that together
 /// ask for 128 bytes; a group takes as many passes as the most distinct words that it wants of one bank.
 pub(crate) fn wavefronts(addresses: &[u64; 32], mask: u32, size: u64) -> u64 {
+    // Words that lie in one row of the banks never meet in one.
+    let (least, greatest, _) = extent(addresses, mask);
+    if size <= 4 && greatest / 4 - least.min(greatest) / 4 < 32 {
+        return 1;
+    }
     let lanes_at_once = (128 / size.max(4)) as usize;
     let words = (size / 4).max(1);
     let mut passes = 0;
@@ -308,8 +354,36 @@ pub(crate) fn wavefronts(addresses: &[u64; 32], mask: u32, size: u64) -> u64 {
     passes
 }
 
-/// A space that loads and stores reach: how lanes' addresses are checked, counted, and found.
+/// A space that loads and stores reach: how lanes' addresses are checked, counted, and found. The ways
+/// for whole warps say whether they did it; where not, the general way says why not.
 pub(crate) trait Reach {
+    /// Loads for the whole warp from consecutive places.
+    ///
+    /// # Safety
+    /// As for [`Reach::load`].
+    #[inline(always)]
+    unsafe fn load_run<C: Cell, const N: usize>(_: &mut Exec<'_>, _: &Op, _: u64) -> bool {
+        false
+    }
+
+    /// Loads for the whole warp from one place.
+    ///
+    /// # Safety
+    /// As for [`Reach::load`].
+    #[inline(always)]
+    unsafe fn load_same<C: Cell, const N: usize>(_: &mut Exec<'_>, _: &Op, _: u64) -> bool {
+        false
+    }
+
+    /// Stores for the whole warp to consecutive places.
+    ///
+    /// # Safety
+    /// As for [`Reach::load`].
+    #[inline(always)]
+    unsafe fn store_run<C: Cell, const N: usize>(_: &mut Exec<'_>, _: &Op, _: u64) -> bool {
+        false
+    }
+
     /// # Safety
     /// As for [`Handle::run`]; `op` is a load or store that lowering made.
     unsafe fn load<C: Cell, const N: usize>(
@@ -392,6 +466,19 @@ unsafe fn load_run<C: Cell, const N: usize>(x: &mut Exec<'_>, first: u32, host: 
     }
 }
 
+/// Loads `N` values, the same for every lane.
+#[inline(always)]
+unsafe fn load_one<C: Cell, const N: usize>(x: &mut Exec<'_>, first: u32, host: *const u8) {
+    for k in 0..N {
+        // SAFETY: the caller checked the place; lowering chose registers of this width.
+        unsafe {
+            let value = C::load(host.add(k * C::SIZE as usize));
+            let target = register::<N>(x, first, k);
+            x.write(target, FULL, [value; 32]);
+        }
+    }
+}
+
 /// Stores `N` values of every lane to consecutive places.
 #[inline(always)]
 unsafe fn store_run<C: Cell, const N: usize>(x: &mut Exec<'_>, first: u32, host: *mut u8) {
@@ -408,7 +495,70 @@ unsafe fn store_run<C: Cell, const N: usize>(x: &mut Exec<'_>, first: u32, host:
 /// Device memory.
 pub(crate) struct ReachGlobal;
 
+impl ReachGlobal {
+    /// Counts a read of the bytes up to `end`, which lie in the memory.
+    #[inline(always)]
+    fn count_read(x: &mut Exec<'_>, first: u64, end: u64, asked: u64) {
+        let base = x.launch.memory.base();
+        let (low, high) = ((first - base) / 32, (end - 1 - base) / 32);
+        x.counts.global_loads.requests += 1;
+        x.counts.global_loads.bytes += asked;
+        x.counts.global_loads.sectors += high - low + 1;
+        x.read_sectors.insert_range(low, high);
+    }
+}
+
 impl Reach for ReachGlobal {
+    #[inline(always)]
+    unsafe fn load_run<C: Cell, const N: usize>(x: &mut Exec<'_>, op: &Op, first: u64) -> bool {
+        let bytes = 32 * C::SIZE * N as u64;
+        let end = first.wrapping_add(bytes);
+        if !x.allocated(op.b, first, end) {
+            return false;
+        }
+        let host = first.wrapping_add(x.delta) as *const u8;
+        // SAFETY: the run lies in a live allocation.
+        unsafe { load_run::<C, N>(x, op.dst, host) }
+        Self::count_read(x, first, end, bytes);
+        true
+    }
+
+    #[inline(always)]
+    unsafe fn load_same<C: Cell, const N: usize>(x: &mut Exec<'_>, op: &Op, first: u64) -> bool {
+        let bytes = C::SIZE * N as u64;
+        let end = first.wrapping_add(bytes);
+        if !x.allocated(op.b, first, end) {
+            return false;
+        }
+        let host = first.wrapping_add(x.delta) as *const u8;
+        // SAFETY: the place lies in a live allocation.
+        unsafe { load_one::<C, N>(x, op.dst, host) }
+        Self::count_read(x, first, end, 32 * bytes);
+        true
+    }
+
+    #[inline(always)]
+    unsafe fn store_run<C: Cell, const N: usize>(x: &mut Exec<'_>, op: &Op, first: u64) -> bool {
+        let size = 32 * C::SIZE * N as u64;
+        let end = first.wrapping_add(size);
+        if !x.allocated(op.b, first, end) {
+            return false;
+        }
+        let host = first.wrapping_add(x.delta) as *mut u8;
+        // SAFETY: the run lies in a live allocation.
+        unsafe { store_run::<C, N>(x, op.dst, host) }
+        let base = x.launch.memory.base();
+        let (low, high) = ((first - base) / 32, (end - 1 - base) / 32);
+        x.counts.global_stores.requests += 1;
+        x.counts.global_stores.bytes += size;
+        x.counts.global_stores.sectors += high - low + 1;
+        x.written_sectors.insert_range(low, high);
+        if let Some(bytes) = &mut x.written_bytes {
+            bytes.insert_range(first - base, end - 1 - base);
+        }
+        true
+    }
+
     #[inline(always)]
     unsafe fn load<C: Cell, const N: usize>(
         x: &mut Exec<'_>,
@@ -418,21 +568,6 @@ impl Reach for ReachGlobal {
         at: &[u64; 32],
     ) -> Result<(), usize> {
         let size = C::SIZE * N as u64;
-        if mask == FULL && consecutive(at, size) {
-            let end = at[0].wrapping_add(32 * size);
-            if x.allocated(op.b, at[0], end) {
-                let host = at[0].wrapping_add(x.delta) as *const u8;
-                // SAFETY: the run lies in a live allocation.
-                unsafe { load_run::<C, N>(x, op.dst, host) }
-                let base = x.launch.memory.base();
-                let (first, last) = ((at[0] - base) / 32, (end - 1 - base) / 32);
-                x.counts.global_loads.requests += 1;
-                x.counts.global_loads.bytes += 32 * size;
-                x.counts.global_loads.sectors += last - first + 1;
-                x.read_sectors.insert_range(first, last);
-                return Ok(());
-            }
-        }
         x.check_global(pc, op.b, at, mask, size)?;
         let delta = x.delta;
         // SAFETY: every active lane's access lies in a live allocation.
@@ -454,24 +589,6 @@ impl Reach for ReachGlobal {
         at: &[u64; 32],
     ) -> Result<(), usize> {
         let size = C::SIZE * N as u64;
-        if mask == FULL && consecutive(at, size) {
-            let end = at[0].wrapping_add(32 * size);
-            if x.allocated(op.b, at[0], end) {
-                let host = at[0].wrapping_add(x.delta) as *mut u8;
-                // SAFETY: the run lies in a live allocation.
-                unsafe { store_run::<C, N>(x, op.dst, host) }
-                let base = x.launch.memory.base();
-                let (first, last) = ((at[0] - base) / 32, (end - 1 - base) / 32);
-                x.counts.global_stores.requests += 1;
-                x.counts.global_stores.bytes += 32 * size;
-                x.counts.global_stores.sectors += last - first + 1;
-                x.written_sectors.insert_range(first, last);
-                if let Some(bytes) = &mut x.written_bytes {
-                    bytes.insert_range(at[0] - base, end - 1 - base);
-                }
-                return Ok(());
-            }
-        }
         x.check_global(pc, op.b, at, mask, size)?;
         let delta = x.delta;
         // SAFETY: every active lane's access lies in a live allocation.
@@ -490,6 +607,48 @@ pub(crate) struct ReachShared;
 
 impl Reach for ReachShared {
     #[inline(always)]
+    unsafe fn load_run<C: Cell, const N: usize>(x: &mut Exec<'_>, op: &Op, first: u64) -> bool {
+        let bytes = 32 * C::SIZE * N as u64;
+        if first >= x.shared_bytes || bytes > x.shared_bytes - first {
+            return false;
+        }
+        // SAFETY: the run lies in the CTA's shared memory.
+        unsafe { load_run::<C, N>(x, op.dst, x.shared.add(first as usize)) }
+        x.counts.shared_loads.requests += 1;
+        x.counts.shared_loads.bytes += bytes;
+        x.counts.shared_loads.wavefronts += bytes.div_ceil(128);
+        true
+    }
+
+    #[inline(always)]
+    unsafe fn load_same<C: Cell, const N: usize>(x: &mut Exec<'_>, op: &Op, first: u64) -> bool {
+        let bytes = C::SIZE * N as u64;
+        if first >= x.shared_bytes || bytes > x.shared_bytes - first {
+            return false;
+        }
+        // SAFETY: the place lies in the CTA's shared memory.
+        unsafe { load_one::<C, N>(x, op.dst, x.shared.add(first as usize)) }
+        x.counts.shared_loads.requests += 1;
+        x.counts.shared_loads.bytes += 32 * bytes;
+        x.counts.shared_loads.wavefronts += 1;
+        true
+    }
+
+    #[inline(always)]
+    unsafe fn store_run<C: Cell, const N: usize>(x: &mut Exec<'_>, op: &Op, first: u64) -> bool {
+        let bytes = 32 * C::SIZE * N as u64;
+        if first >= x.shared_bytes || bytes > x.shared_bytes - first {
+            return false;
+        }
+        // SAFETY: the run lies in the CTA's shared memory.
+        unsafe { store_run::<C, N>(x, op.dst, x.shared.add(first as usize)) }
+        x.counts.shared_stores.requests += 1;
+        x.counts.shared_stores.bytes += bytes;
+        x.counts.shared_stores.wavefronts += bytes.div_ceil(128);
+        true
+    }
+
+    #[inline(always)]
     unsafe fn load<C: Cell, const N: usize>(
         x: &mut Exec<'_>,
         op: &Op,
@@ -502,12 +661,6 @@ impl Reach for ReachShared {
         let shared = x.shared;
         x.counts.shared_loads.requests += 1;
         x.counts.shared_loads.bytes += asked(mask, size);
-        if mask == FULL && consecutive(at, size) {
-            // SAFETY: the run lies in the CTA's shared memory.
-            unsafe { load_run::<C, N>(x, op.dst, shared.add(at[0] as usize)) }
-            x.counts.shared_loads.wavefronts += (32 * size).div_ceil(128);
-            return Ok(());
-        }
         // SAFETY: every active lane's access lies in the CTA's shared memory.
         unsafe { gather::<C, N>(x, op.dst, mask, |lane| shared.add(at[lane] as usize)) }
         x.counts.shared_loads.wavefronts += wavefronts(at, mask, size);
@@ -527,12 +680,6 @@ impl Reach for ReachShared {
         let shared = x.shared;
         x.counts.shared_stores.requests += 1;
         x.counts.shared_stores.bytes += asked(mask, size);
-        if mask == FULL && consecutive(at, size) {
-            // SAFETY: the run lies in the CTA's shared memory.
-            unsafe { store_run::<C, N>(x, op.dst, shared.add(at[0] as usize)) }
-            x.counts.shared_stores.wavefronts += (32 * size).div_ceil(128);
-            return Ok(());
-        }
         // SAFETY: every active lane's access lies in the CTA's shared memory.
         unsafe { scatter::<C, N>(x, op.dst, mask, |lane| shared.add(at[lane] as usize)) }
         x.counts.shared_stores.wavefronts += wavefronts(at, mask, size);
@@ -551,6 +698,28 @@ fn local_place(address: u64, lane: usize) -> usize {
 }
 
 impl Reach for ReachLocal {
+    #[inline(always)]
+    unsafe fn load_same<C: Cell, const N: usize>(x: &mut Exec<'_>, op: &Op, first: u64) -> bool {
+        let limit = u64::from(x.code.local_bytes);
+        let bytes = 4 * N as u64;
+        if C::SIZE != 4 || first >= limit || bytes > limit - first {
+            return false;
+        }
+        let local = x.warp().local.pointer();
+        for k in 0..N {
+            // SAFETY: the word lies in each thread's local memory, and the lanes' words side by side.
+            unsafe {
+                let host = local.add(local_place(first + 4 * k as u64, 0));
+                let target = register::<N>(x, op.dst, k);
+                load_run::<C, 1>(x, target, host);
+            }
+        }
+        x.counts.local.requests += 1;
+        x.counts.local.bytes += 32 * bytes;
+        x.counts.local.sectors += 4 * N as u64;
+        true
+    }
+
     #[inline(always)]
     unsafe fn load<C: Cell, const N: usize>(
         x: &mut Exec<'_>,
@@ -777,7 +946,51 @@ unsafe fn store_in<S: Reach, C: Cell, const N: usize>(
     unsafe { S::store::<C, N>(x, op, mask, pc, at) }
 }
 
+/// Whether an address lies in no window.
+#[inline(always)]
+fn is_global(address: u64) -> bool {
+    const SPAN: u64 = CONST_WINDOW + WINDOW_BYTES - SHARED_WINDOW;
+    address.wrapping_sub(SHARED_WINDOW) >= SPAN
+}
+
 impl Reach for ReachGeneric {
+    #[inline(always)]
+    unsafe fn load_run<C: Cell, const N: usize>(x: &mut Exec<'_>, op: &Op, first: u64) -> bool {
+        // SAFETY: the caller's contract.
+        unsafe {
+            if is_global(first) {
+                ReachGlobal::load_run::<C, N>(x, op, first)
+            } else {
+                // Beyond the window it lies outside of shared memory as well.
+                ReachShared::load_run::<C, N>(x, op, first.wrapping_sub(SHARED_WINDOW))
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_same<C: Cell, const N: usize>(x: &mut Exec<'_>, op: &Op, first: u64) -> bool {
+        // SAFETY: the caller's contract.
+        unsafe {
+            if is_global(first) {
+                ReachGlobal::load_same::<C, N>(x, op, first)
+            } else {
+                ReachShared::load_same::<C, N>(x, op, first.wrapping_sub(SHARED_WINDOW))
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_run<C: Cell, const N: usize>(x: &mut Exec<'_>, op: &Op, first: u64) -> bool {
+        // SAFETY: the caller's contract.
+        unsafe {
+            if is_global(first) {
+                ReachGlobal::store_run::<C, N>(x, op, first)
+            } else {
+                ReachShared::store_run::<C, N>(x, op, first.wrapping_sub(SHARED_WINDOW))
+            }
+        }
+    }
+
     #[inline(always)]
     unsafe fn load<C: Cell, const N: usize>(
         x: &mut Exec<'_>,
@@ -845,12 +1058,22 @@ pub(crate) struct Load<S, C, const N: usize>(PhantomData<(S, C)>);
 
 impl<S: Reach, C: Cell, const N: usize> Handle for Load<S, C, N> {
     #[inline(always)]
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         if mask == 0 {
             return pc + 1;
         }
         // SAFETY: lowering chose the registers; the space checks the addresses.
         unsafe {
+            if mask == FULL {
+                let done = match pattern(x, op, C::SIZE * N as u64) {
+                    Pattern::Run(first) => S::load_run::<C, N>(x, op, first),
+                    Pattern::Same(first) => S::load_same::<C, N>(x, op, first),
+                    Pattern::Other => false,
+                };
+                if done {
+                    return pc + 1;
+                }
+            }
             let at = addresses(x, op.a, op.c != 0, op.x);
             match S::load::<C, N>(x, op, mask, pc, &at) {
                 Ok(()) => pc + 1,
@@ -865,12 +1088,18 @@ pub(crate) struct Store<S, C, const N: usize>(PhantomData<(S, C)>);
 
 impl<S: Reach, C: Cell, const N: usize> Handle for Store<S, C, N> {
     #[inline(always)]
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         if mask == 0 {
             return pc + 1;
         }
         // SAFETY: lowering chose the registers; the space checks the addresses.
         unsafe {
+            if mask == FULL
+                && let Pattern::Run(first) = pattern(x, op, C::SIZE * N as u64)
+                && S::store_run::<C, N>(x, op, first)
+            {
+                return pc + 1;
+            }
             let at = addresses(x, op.a, op.c != 0, op.x);
             match S::store::<C, N>(x, op, mask, pc, &at) {
                 Ok(()) => pc + 1,
@@ -886,7 +1115,7 @@ pub(crate) struct LoadParam<C>(PhantomData<C>);
 
 impl<C: Cell> Handle for LoadParam<C> {
     #[inline(always)]
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         // SAFETY: the launch gives as many parameter bytes as lowering checked against.
         unsafe {
             let value = C::load(x.launch.params.as_ptr().add(op.x as usize));
@@ -902,7 +1131,7 @@ pub(crate) struct Rebase<A, R>(PhantomData<(A, R)>);
 
 impl<A: Lane, R: Lane> Handle for Rebase<A, R> {
     #[inline(always)]
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         // SAFETY: lowering chose registers of these widths.
         unsafe {
             let a = x.read::<A>(op.a);
@@ -920,7 +1149,7 @@ impl<A: Lane, R: Lane> Handle for Rebase<A, R> {
 pub(crate) struct IsSpace;
 
 impl Handle for IsSpace {
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         // SAFETY: lowering chose a 64-bit register and a predicate.
         unsafe {
             let at = x.read::<u64>(op.a);

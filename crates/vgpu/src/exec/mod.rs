@@ -14,6 +14,7 @@ mod special;
 mod special_register;
 mod state;
 mod sync;
+mod vector;
 mod warp;
 
 pub(crate) use alu::*;
@@ -30,6 +31,7 @@ pub(crate) use special::*;
 pub(crate) use special_register::*;
 pub(crate) use state::*;
 pub(crate) use sync::*;
+pub(crate) use vector::*;
 pub(crate) use warp::*;
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ const PRINT_LIMIT: usize = 1 << 20;
 pub(crate) struct Printf;
 
 impl Handle for Printf {
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         let code = x.code;
         let Extra::Print(format, args) = &code.extras[op.x as usize] else {
             unreachable!("lowering made a printf's extra")

@@ -94,7 +94,12 @@ impl Exec<'_> {
             if wide {
                 self.read::<u64>(offset)
             } else {
-                self.read::<u32>(offset).map(u64::from)
+                let narrow = self.read::<u32>(offset);
+                let mut values = [0; 32];
+                for lane in 0..32 {
+                    values[lane] = u64::from(narrow[lane]);
+                }
+                values
             }
         }
     }

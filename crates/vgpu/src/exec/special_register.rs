@@ -14,10 +14,12 @@ pub(crate) struct ReadSpecial;
 
 impl Handle for ReadSpecial {
     #[inline(always)]
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         const TID_X: u64 = Special::TidX as u64;
         const TID_Y: u64 = Special::TidY as u64;
         const TID_Z: u64 = Special::TidZ as u64;
+        const CTAID_X: u64 = Special::CtaidX as u64;
+        const NTID_X: u64 = Special::NtidX as u64;
         // SAFETY: lowering chose a register of the special register's class; the warp exists.
         unsafe {
             let tid = |x: &Exec<'_>, axis: usize| x.cta.warps.get_unchecked(x.warp).tid[axis];
@@ -25,6 +27,8 @@ impl Handle for ReadSpecial {
                 TID_X => x.write(op.dst, mask, tid(x, 0)),
                 TID_Y => x.write(op.dst, mask, tid(x, 1)),
                 TID_Z => x.write(op.dst, mask, tid(x, 2)),
+                CTAID_X => x.write(op.dst, mask, [x.cta.id[0]; 32]),
+                NTID_X => x.write(op.dst, mask, [x.launch.block[0]; 32]),
                 _ => other(x, op, mask, pc),
             }
         }
@@ -51,8 +55,8 @@ unsafe fn other(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) {
     let launch = x.launch;
     let cta = x.cta.id;
     let [cx, cy, cz] = launch.cluster;
-    let in_cluster = [cta[0] % cx, cta[1] % cy, cta[2] % cz];
-    let clusters = [0, 1, 2].map(|axis| launch.grid[axis] / launch.cluster[axis]);
+    let in_cluster = |axis: usize| cta[axis] % launch.cluster[axis];
+    let clusters = |axis: usize| launch.grid[axis] / launch.cluster[axis];
     // Every instruction of the straight run has been counted; which of them is here tells them apart.
     let now = x.chain.instructions.wrapping_add(pc as u64);
     let value = match special {
@@ -100,20 +104,20 @@ unsafe fn other(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) {
         Special::DynamicSharedBase => launch.dynamic_base,
         Special::DynamicSharedSize => launch.dynamic_bytes,
         Special::TotalSharedSize => launch.shared_bytes,
-        Special::ClusterCtaidX => in_cluster[0],
-        Special::ClusterCtaidY => in_cluster[1],
-        Special::ClusterCtaidZ => in_cluster[2],
+        Special::ClusterCtaidX => in_cluster(0),
+        Special::ClusterCtaidY => in_cluster(1),
+        Special::ClusterCtaidZ => in_cluster(2),
         Special::ClusterNctaidX => cx,
         Special::ClusterNctaidY => cy,
         Special::ClusterNctaidZ => cz,
-        Special::ClusterCtaRank => (in_cluster[2] * cy + in_cluster[1]) * cx + in_cluster[0],
+        Special::ClusterCtaRank => (in_cluster(2) * cy + in_cluster(1)) * cx + in_cluster(0),
         Special::ClusterNctaRank => cx * cy * cz,
         Special::ClusteridX => cta[0] / cx,
         Special::ClusteridY => cta[1] / cy,
         Special::ClusteridZ => cta[2] / cz,
-        Special::NclusteridX => clusters[0],
-        Special::NclusteridY => clusters[1],
-        Special::NclusteridZ => clusters[2],
+        Special::NclusteridX => clusters(0),
+        Special::NclusteridY => clusters(1),
+        Special::NclusteridZ => clusters(2),
     };
     // SAFETY: the caller's contract.
     unsafe { x.write(op.dst, mask, [value; 32]) }

@@ -121,6 +121,8 @@ pub(crate) struct Cta {
     pub warps: Vec<Warp>,
     pub shared: AlignedBytes,
     pub barriers: [Barrier; 16],
+    /// The barriers that some have arrived at, as a mask.
+    pub open: u32,
     pub printed: String,
     pub random: u64,
     /// Rounds in a row in which only timed waits ran.
@@ -422,6 +424,7 @@ impl Cta {
             warps: warps.collect(),
             shared: AlignedBytes::new(launch.shared_bytes as usize),
             barriers: [Barrier::default(); 16],
+            open: 0,
             printed: String::new(),
             random: 1,
             fruitless: 0,
@@ -462,7 +465,10 @@ impl Cta {
         if launch.shared_bytes > 0 {
             self.shared.fill(0xff);
         }
-        self.barriers = [Barrier::default(); 16];
+        if self.open != 0 {
+            self.barriers = [Barrier::default(); 16];
+            self.open = 0;
+        }
         self.random = mix(launch.seed ^ mix(index)) | 1;
         self.fruitless = 0;
         for warp in &mut self.warps {

@@ -28,7 +28,7 @@ pub(crate) enum BarrierKind {
 pub(crate) struct CtaBarrier;
 
 impl Handle for CtaBarrier {
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         if mask == 0 {
             return pc + 1;
         }
@@ -109,7 +109,9 @@ fn barrier(
             all: true,
             ..Barrier::default()
         };
+        x.cta.open |= 1 << id;
     }
+    let state = &mut x.cta.barriers[id as usize];
     state.arrived += WARP_THREADS;
     x.counts.barriers += 1;
     let mut reduction = None;
@@ -161,12 +163,15 @@ fn uniform(x: &Exec<'_>, register: u32, mask: u32) -> Option<u32> {
 impl Cta {
     /// Opens every barrier at which all have arrived; warps that ended count as having.
     pub fn complete_barriers(&mut self) {
+        if self.open == 0 {
+            return;
+        }
         let alive = self
             .warps
             .iter()
             .filter(|warp| warp.state != WarpState::Done)
             .count() as u32;
-        for id in 0..self.barriers.len() {
+        for id in lanes(self.open) {
             let state = self.barriers[id];
             let expected = if state.expected == 0 {
                 alive * WARP_THREADS
@@ -177,6 +182,7 @@ impl Cta {
                 continue;
             }
             self.barriers[id] = Barrier::default();
+            self.open &= !(1 << id);
             self.progress = true;
             for warp in &mut self.warps {
                 if warp.state == (WarpState::Barrier { id: id as u32 }) {
@@ -301,7 +307,7 @@ pub(crate) enum MbarrierKind {
 pub(crate) struct MbarrierOp;
 
 impl Handle for MbarrierOp {
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         if mask == 0 {
             return pc + 1;
         }
@@ -519,7 +525,7 @@ pub(crate) enum CopyKind {
 pub(crate) struct CopyAsync;
 
 impl Handle for CopyAsync {
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         if mask == 0 {
             return pc + 1;
         }
@@ -605,7 +611,7 @@ fn copy_async(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> Result<usize, 
 pub(crate) struct CommitCopies;
 
 impl Handle for CommitCopies {
-    unsafe fn run(x: &mut Exec<'_>, _: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, _: &Op, mask: u32, pc: usize) -> usize {
         for lane in lanes(mask) {
             x.warp().groups[lane] += 1;
         }
@@ -617,7 +623,7 @@ impl Handle for CommitCopies {
 pub(crate) struct WaitCopies;
 
 impl Handle for WaitCopies {
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         x.chain.waits += 1;
         let pending = op.x as u32;
         loop {

@@ -3,7 +3,7 @@
 use super::alu::Fn2;
 use super::float::{MaxF32, MaxNanF32, MinF32, MinNanF32};
 use super::registers::lanes;
-use super::{Exec, Handle};
+use super::{Exec, Handle, mask_of, permute, top_bits};
 use crate::check::FaultKind;
 use crate::ir::{ReduxOp, Type};
 use crate::lower::{Extra, Op};
@@ -11,15 +11,17 @@ use crate::lower::{Extra, Op};
 /// The member mask of a `*.sync` operation, the same in every active lane; a fault where a member is
 /// alive but not here, since structured execution brings it here no more.
 #[inline(always)]
-fn members(x: &mut Exec<'_>, register: u32, mask: u32, pc: usize) -> Result<u32, usize> {
+fn members<const I: u8>(
+    x: &mut Exec<'_>,
+    register: u32,
+    mask: u32,
+    pc: usize,
+) -> Result<u32, usize> {
     // SAFETY: lowering chose a 32-bit register.
     let named = unsafe { x.read::<u32>(register) };
     let first = mask.trailing_zeros() as usize % 32;
     let members = named[first];
-    let mut differs = 0;
-    for lane in 0..32 {
-        differs |= u32::from(named[lane] != members) << lane;
-    }
+    let differs = mask_of::<I>(|lane| named[lane] != members);
     // Lanes that returned count as having arrived.
     let missing = members & x.live & !mask;
     let outside = mask & !members;
@@ -66,7 +68,7 @@ fn bad_members(
 
 macro_rules! try_members {
     ($x:expr, $register:expr, $mask:expr, $pc:expr) => {
-        match members($x, $register, $mask, $pc) {
+        match members::<I>($x, $register, $mask, $pc) {
             Ok(members) => members,
             Err(stop) => return stop,
         }
@@ -79,7 +81,7 @@ pub(crate) struct Shuffle<const MODE: u8>;
 
 impl<const MODE: u8> Handle for Shuffle<MODE> {
     #[inline(always)]
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         if mask == 0 {
             return pc + 1;
         }
@@ -113,20 +115,16 @@ impl<const MODE: u8> Handle for Shuffle<MODE> {
                     (source, source <= most)
                 }
             };
-            sources[i] = if ok { source & 0x1f } else { lane };
-            in_range[i] = u32::from(ok) << lane;
+            sources[i] = if ok { source } else { lane };
+            in_range[i] = if ok { u32::MAX } else { 0 };
         }
-        let mut r = [0u32; 32];
-        for lane in 0..32 {
-            r[lane] = value[(sources[lane] & 31) as usize];
-        }
+        let r = permute::<I>(&value, &sources);
         let predicate = (op.x >> 32) as u32;
         // SAFETY: lowering chose a 32-bit register and a predicate.
         unsafe {
             x.write(op.dst, mask, r);
             if predicate != 0 {
-                let ok = in_range.iter().fold(0, |all, bit| all | bit);
-                x.set_pred(predicate, mask, ok);
+                x.set_pred(predicate, mask, top_bits::<I>(&in_range));
             }
         }
         pc + 1
@@ -137,7 +135,7 @@ impl<const MODE: u8> Handle for Shuffle<MODE> {
 pub(crate) struct Vote;
 
 impl Handle for Vote {
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         if mask == 0 {
             return pc + 1;
         }
@@ -165,7 +163,7 @@ impl Handle for Vote {
 pub(crate) struct Match;
 
 impl Handle for Match {
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         if mask == 0 {
             return pc + 1;
         }
@@ -196,7 +194,7 @@ impl Handle for Match {
 pub(crate) struct Redux;
 
 impl Handle for Redux {
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         if mask == 0 {
             return pc + 1;
         }
@@ -235,7 +233,7 @@ impl Handle for Redux {
 pub(crate) struct Elect;
 
 impl Handle for Elect {
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         if mask == 0 {
             return pc + 1;
         }
@@ -256,7 +254,7 @@ impl Handle for Elect {
 pub(crate) struct ActiveMask;
 
 impl Handle for ActiveMask {
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         // SAFETY: lowering chose a 32-bit register.
         unsafe { x.write(op.dst, mask, [mask; 32]) }
         pc + 1
@@ -267,7 +265,7 @@ impl Handle for ActiveMask {
 pub(crate) struct WarpSync;
 
 impl Handle for WarpSync {
-    unsafe fn run(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
+    unsafe fn run<const I: u8>(x: &mut Exec<'_>, op: &Op, mask: u32, pc: usize) -> usize {
         if mask == 0 {
             return pc + 1;
         }

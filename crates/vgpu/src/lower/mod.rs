@@ -9,6 +9,7 @@ mod inst;
 mod int;
 mod memory;
 mod operands;
+mod places;
 mod program;
 mod structure;
 

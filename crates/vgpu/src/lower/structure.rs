@@ -3,6 +3,7 @@
 use super::analyse;
 use super::code::{Block, Code, Extra, FALSE, LANES, Op, Origin, SLOT, TRUE};
 use super::operands::{Role, mnemonic, registers};
+use super::places::{Places, places};
 use crate::device::Pipe;
 use crate::exec::{
     BeginLoop, Else, End, EndIf, EndLoop, EnterBlock, Handle, Handler, If, Isa, Leave, Return, slow,
@@ -36,22 +37,14 @@ pub(super) struct Lowerer<'a> {
 
 impl<'a> Lowerer<'a> {
     pub fn new(module: &Module, kernel: &'a Kernel, isa: Isa) -> Self {
-        let analyse::Places {
+        let Places {
             places,
             bytes,
             predicates,
             registers,
-        } = analyse::places(kernel);
+            unset,
+        } = places(kernel);
         let (_, param_bytes) = kernel.param_layout();
-        let unset = analyse::maybe_unset(kernel);
-        let unset = unset.into_iter().filter_map(|reg| {
-            let place = places[reg.0 as usize];
-            match kernel.regs[reg.0 as usize].class {
-                RegClass::Pred => None,
-                RegClass::B32 => Some((place, SLOT)),
-                RegClass::B64 => Some((place, 2 * SLOT)),
-            }
-        });
         let estimate = if kernel.register_estimate > 0 {
             kernel.register_estimate
         } else {
@@ -68,7 +61,7 @@ impl<'a> Lowerer<'a> {
             lists: Vec::new(),
             register_bytes: bytes,
             constants: Vec::new(),
-            unset: unset.collect(),
+            unset,
             predicates,
             masks: 2,
             sites: 1,
