@@ -6,6 +6,7 @@ import cutlass
 import cutlass.cute as cute
 import torch
 from cutlass.cute.runtime import from_dlpack
+from cutlass.utils import SmemAllocator
 
 SPACE = {"threads": [64, 128, 256], "vector": [2, 4, 8], "split": [1, 2, 4, 8, 16]}  # fmt: skip
 PARAMS = {"threads": 128, "vector": 8, "split": 8}
@@ -103,7 +104,7 @@ def attend_kernel(
             mine.store(mine.load() * shrink + value * weight)
 
     # Each group of lanes leaves its softmax in shared memory; then threads merge them by channel.
-    smem = cutlass.utils.SmemAllocator()
+    smem = SmemAllocator()
     part_best = smem.allocate_tensor(cutlass.Float32, cute.make_layout((GROUP, PARTS)), 16)
     part_total = smem.allocate_tensor(cutlass.Float32, cute.make_layout((GROUP, PARTS)), 16)
     part_sums = smem.allocate_tensor(cutlass.Float32, cute.make_layout((DIM, GROUP, PARTS)), 16)

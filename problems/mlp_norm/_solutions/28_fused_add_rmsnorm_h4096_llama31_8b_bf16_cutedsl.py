@@ -4,6 +4,7 @@ import cutlass
 import cutlass.cute as cute
 import torch
 from cutlass.cute.runtime import from_dlpack
+from cutlass.utils import SmemAllocator
 
 SPACE = {"threads": [64, 128, 256, 512], "vector": [1, 2, 4, 8], "layout": ["contiguous", "blocked"], "fused": [True, False], "rows": [1, 2, 4]}  # fmt: skip
 PARAMS = {"threads": 256, "vector": 8, "layout": "contiguous", "fused": True, "rows": 1}
@@ -76,7 +77,7 @@ def normalize(x: cute.TensorSSA, weight: cute.Tensor, out: cute.Tensor, warp_sum
 
 def allocate_warp_sums() -> cute.Tensor:
     """Shared memory for (warp, row) sums."""
-    return cutlass.utils.SmemAllocator().allocate_tensor(
+    return SmemAllocator().allocate_tensor(
         cutlass.Float32, cute.make_layout((THREADS // WARP, ROWS)), byte_alignment=16
     )
 
