@@ -15,13 +15,16 @@ pub const MAX_SHARED_BYTES: u32 = 227 * 1024;
 /// Dynamic shared memory begins at a multiple of this.
 pub const DYNAMIC_SHARED_ALIGNMENT: u32 = 1024;
 
+/// Warp instructions in a row that a warp may issue before others of its CTA have their turn.
+const SLICE: i64 = 20_000;
+/// The like where CTAs may wait for each other: what they spin is charged, so turns are short.
+const ORDERED_SLICE: i64 = 1_000;
+
 /// A virtual GPU.
 #[derive(Debug, Clone)]
 pub struct Gpu {
     /// Streaming multiprocessors, which `%nsmid` tells.
     pub sm_count: u32,
-    /// Warp instructions of slices in which warps of a CTA take turns.
-    slice: i64,
     launches: u32,
 }
 
@@ -111,7 +114,6 @@ impl Gpu {
     pub fn new(sm_count: u32) -> Self {
         Self {
             sm_count: sm_count.max(1),
-            slice: 20_000,
             launches: 0,
         }
     }
@@ -186,7 +188,11 @@ impl Gpu {
             grid_id: self.launches,
             track_writes: options.track_writes,
             ordered: code.ordered.is_some(),
-            slice: self.slice,
+            slice: if code.ordered.is_some() {
+                ORDERED_SLICE
+            } else {
+                SLICE
+            },
         };
         let outcome = schedule::run(&launch, options.threads)?;
         let base = memory.base();

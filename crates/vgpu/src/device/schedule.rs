@@ -311,6 +311,9 @@ fn run_round(exec: &mut Exec<'_>, shared: &Shared) -> Result<Round, LaunchError>
     if !alive {
         return Ok(Round::Done);
     }
+    if exec.cta.progress {
+        exec.cta.fruitless = 0;
+    }
     if ran {
         return Ok(Round::Progress);
     }
@@ -380,20 +383,19 @@ fn unstick(exec: &mut Exec<'_>) -> Result<Round, ()> {
             }
         }
     }
-    let mut timed = false;
+    let timed = |state: WarpState| matches!(state, WarpState::Mbarrier { .. });
+    exec.cta.fruitless += 1;
+    let waits = exec.cta.warps.iter().any(|warp| timed(warp.state));
+    if !waits || exec.cta.fruitless > FRUITLESS_ROUNDS {
+        return Ok(Round::Stuck);
+    }
     for warp in &mut exec.cta.warps {
-        if matches!(warp.state, WarpState::Mbarrier { .. }) {
+        if timed(warp.state) {
             warp.state = WarpState::Ready;
             warp.timed_out = true;
-            timed = true;
         }
     }
-    exec.cta.fruitless += 1;
-    if timed && exec.cta.fruitless < FRUITLESS_ROUNDS {
-        Ok(Round::Progress)
-    } else {
-        Ok(Round::Stuck)
-    }
+    Ok(Round::Progress)
 }
 
 /// The error that the executor stopped with.
