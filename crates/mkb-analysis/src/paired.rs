@@ -259,25 +259,38 @@ fn percentile(sorted: &[f64], share: f64) -> Option<f64> {
 /// comparisons (percentile bootstrap, 2,000 resamples, always the same ones). `None` below two
 /// problems: one problem says nothing about others.
 pub fn lift_interval(comparisons: &[Comparison]) -> Option<(f64, f64)> {
+    interval_over(comparisons, |comparison| &comparison.problem)
+}
+
+/// The same by resampling replicates with all their comparisons: what another set of repetitions at
+/// the same problems could have given. `None` below two replicates.
+pub fn lift_interval_over_replicates(comparisons: &[Comparison]) -> Option<(f64, f64)> {
+    interval_over(comparisons, |comparison| comparison.replicate)
+}
+
+fn interval_over<'a, K: Ord>(
+    comparisons: &'a [Comparison],
+    unit: impl Fn(&'a Comparison) -> K,
+) -> Option<(f64, f64)> {
     const RESAMPLES: usize = 2_000;
-    let mut problems: BTreeMap<&ProblemName, (f64, usize)> = BTreeMap::new();
+    let mut units: BTreeMap<K, (f64, usize)> = BTreeMap::new();
     for comparison in comparisons {
-        let (sum, n) = problems.entry(&comparison.problem).or_default();
+        let (sum, n) = units.entry(unit(comparison)).or_default();
         *sum += comparison.ratio.ln();
         *n += 1;
     }
-    let problems: Vec<(f64, usize)> = problems.into_values().collect();
-    if problems.len() < 2 {
+    let units: Vec<(f64, usize)> = units.into_values().collect();
+    if units.len() < 2 {
         return None;
     }
     let mut state = 0_u64;
     let mut lifts: Vec<f64> = (0..RESAMPLES)
         .map(|_| {
             let (mut sum, mut n) = (0.0, 0);
-            for _ in 0..problems.len() {
-                let pick = (split_mix(&mut state) % problems.len() as u64) as usize;
-                sum += problems[pick].0;
-                n += problems[pick].1;
+            for _ in 0..units.len() {
+                let pick = (split_mix(&mut state) % units.len() as u64) as usize;
+                sum += units[pick].0;
+                n += units[pick].1;
             }
             100.0 * (sum / n as f64).exp_m1()
         })

@@ -6,8 +6,10 @@
 //! - [`policy`]: what a submission's text may not refer to.
 //! - [`charge`]: what a call costs on the modelled clock.
 //! - [`report`]: an outcome as its verdict.
+//! - [`again`]: a recorded verdict judged again.
 //! - [`station`], [`worker`], [`template`]: the processes.
 
+pub mod again;
 pub mod charge;
 pub mod contract;
 pub mod dtype;

@@ -1,6 +1,7 @@
 //! Problems, trials and results as text.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use mkb_analysis::calibration::Calibration;
 use mkb_catalog::{Problem, Trial};
 use mkb_protocol::snapshot::Snapshot;
 use mkb_store::Record;
@@ -130,6 +131,64 @@ pub fn results(snapshot: &Snapshot) -> String {
     }
     row("all", overall, &paired["overall"]);
     format!("{}\n\n{}", text.trim_fmt(), conditions(snapshot))
+}
+
+/// Figures of two verdicts: name, recorded, again, and what that means.
+pub fn compared(rows: &[[String; 4]]) -> String {
+    let mut text = table(&["figure", "recorded", "again", ""], 4);
+    for row in rows {
+        text.add_row(row.each_ref().map(|cell| harmless(cell)));
+    }
+    text.trim_fmt()
+}
+
+/// What a machine offers: name, state, and that in words.
+pub fn findings(rows: &[[String; 3]]) -> String {
+    let mut text = table(&["looked at", "", "found"], 3);
+    for row in rows {
+        text.add_row(row.each_ref().map(|cell| harmless(cell)));
+    }
+    text.trim_fmt()
+}
+
+/// The figures of a calibration, a line for each transfer by its name.
+pub fn calibration(rows: &[(&str, Calibration)]) -> String {
+    let mut text = table(
+        &[
+            "transfer",
+            "comparisons",
+            "paired lift",
+            "95% over seeds",
+            "95% over problems",
+            "helped",
+            "neutral",
+            "harmed",
+            "finding",
+        ],
+        1,
+    );
+    if let Some(column) = text.column_mut(8) {
+        column.set_cell_alignment(CellAlignment::Left);
+    }
+    for (name, row) in rows {
+        let interval = |of: Option<(f64, f64)>| {
+            of.map_or("-".to_owned(), |(low, high)| {
+                format!("{low:+.1}% to {high:+.1}%")
+            })
+        };
+        text.add_row([
+            (*name).to_owned(),
+            row.n.to_string(),
+            row.lift.map_or("-".to_owned(), |x| format!("{x:+.1}%")),
+            interval(row.over_seeds),
+            interval(row.over_problems),
+            row.helped.to_string(),
+            row.neutral.to_string(),
+            row.harmed.to_string(),
+            row.words.clone(),
+        ]);
+    }
+    text.trim_fmt()
 }
 
 /// What the figures were made under, and what their names mean.

@@ -22,6 +22,9 @@ pub struct Cli {
     /// The folder with `problems/`, `python/` and `devices/` [default: where this program was built].
     #[arg(long, global = true, value_name = "DIR", env = "MKB_HOME")]
     pub home: Option<PathBuf>,
+    /// Print every setting of the command with where its value comes from, and stop.
+    #[arg(long, global = true)]
+    pub show_config: bool,
 }
 
 /// What to do.
@@ -38,29 +41,49 @@ pub enum Command {
     )]
     Grade(Grade),
     /// List the problems.
+    #[command(
+        after_help = "Examples:\n  mkb problems\n  mkb problems 28\n  mkb problems '*decode*' --json"
+    )]
     Problems {
         /// Only names that match this pattern, or number.
         pattern: Option<String>,
     },
     /// Show what `run` would do, and why.
+    #[command(after_help = "Example:\n  mkb plan --problems '28_*' --replicates 3")]
     Plan(Run),
-    /// Show what a store holds.
+    /// Show what a store holds; exit code 1 where a trial ended in error.
+    #[command(
+        after_help = "Examples:\n  mkb status\n  mkb status results/tuner@b200-modelled-reduced --json"
+    )]
     Status(StoreChoice),
     /// Print a store's results.
+    #[command(
+        after_help = "Examples:\n  mkb results\n  mkb results results/tuner@b200-modelled-reduced --json"
+    )]
     Results(StoreChoice),
     /// Judge a recorded trial's final kernel again from its kept seeds, and compare.
-    #[command(after_help = "Example:\n  mkb replay p28_r1_solo_tirx")]
+    #[command(
+        after_help = "Examples:\n  mkb replay p28_r1_solo_tirx\n  mkb replay results/<store>/problems/<problem>/<trial> --json\n\nExit code 1 where anything that counts differs from the record."
+    )]
     Replay(Replay),
     /// Make the Python environment that workers run in.
+    #[command(
+        after_help = "Examples:\n  mkb setup\n  mkb setup --check\n\nMKB_PYTHON names the Python to use, MKB_WHEELS a folder of wheels to take before the registry's."
+    )]
     Setup {
         /// Only say what is there.
         #[arg(long)]
         check: bool,
     },
     /// Measure the tuner's paired lift with its own skill, a wrong one and a placebo.
-    #[command(after_help = "Example:\n  mkb calibrate --seeds 20")]
+    #[command(
+        after_help = "Examples:\n  mkb calibrate\n  mkb calibrate --seeds 3 --problems '28_*'\n\nExit code 1 where a trial ended in error, or a transfer did not do what it should."
+    )]
     Calibrate(Calibrate),
     /// Say what this machine can do, what is missing, and which limits hold.
+    #[command(
+        after_help = "Example:\n  mkb doctor --json\n\nExit code 1 where something that is needed is missing."
+    )]
     Doctor,
     /// The virtual GPU's process; started by the driver.
     #[command(hide = true)]
@@ -103,16 +126,16 @@ pub enum Sandbox {
 }
 
 /// The conditions that a verdict depends on.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct Conditions {
     /// The virtual device, a file of `devices/`.
-    #[arg(long, default_value = "b200", value_name = "NAME")]
+    #[arg(long, default_value = "b200", value_name = "NAME", env = "MKB_DEVICE")]
     pub device: String,
     /// Which sizes problems are posed with.
-    #[arg(long, value_enum, default_value_t = Workload::Reduced)]
+    #[arg(long, value_enum, default_value_t = Workload::Reduced, env = "MKB_WORKLOAD")]
     pub workload: Workload,
     /// How untrusted code is kept in.
-    #[arg(long, value_enum, default_value_t = Sandbox::Namespaces)]
+    #[arg(long, value_enum, default_value_t = Sandbox::Namespaces, env = "MKB_SANDBOX")]
     pub sandbox: Sandbox,
 }
 
@@ -150,7 +173,12 @@ pub struct Run {
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Where stores lie.
-    #[arg(long, value_name = "DIR", default_value = "results")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = "results",
+        env = "MKB_RESULTS"
+    )]
     pub results: PathBuf,
     /// Conditions.
     #[command(flatten)]
@@ -182,7 +210,12 @@ pub struct StoreChoice {
     /// The store's folder [default: the only, or the newest, one in `--results`].
     pub store: Option<PathBuf>,
     /// Where stores lie.
-    #[arg(long, value_name = "DIR", default_value = "results")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = "results",
+        env = "MKB_RESULTS"
+    )]
     pub results: PathBuf,
 }
 
@@ -191,23 +224,46 @@ pub struct StoreChoice {
 pub struct Replay {
     /// The trial's coordinate, or its folder.
     pub trial: String,
-    /// Which store.
-    #[arg(long)]
+    /// Which store [default: the newest in `--results`].
+    #[arg(long, value_name = "DIR")]
     pub store: Option<PathBuf>,
+    /// How untrusted code is kept in.
+    #[arg(long, value_enum, default_value_t = Sandbox::Namespaces, env = "MKB_SANDBOX")]
+    pub sandbox: Sandbox,
     /// Where stores lie.
-    #[arg(long, value_name = "DIR", default_value = "results")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = "results",
+        env = "MKB_RESULTS"
+    )]
     pub results: PathBuf,
 }
 
 /// Options of `calibrate`.
 #[derive(Debug, Args)]
 pub struct Calibrate {
-    /// How many seeds.
-    #[arg(long, default_value_t = 20)]
-    pub seeds: u64,
-    /// Only problems whose name matches (shell pattern; may be repeated).
+    /// How many seeds: each is one replicate of every arm.
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    pub seeds: u32,
+    /// Only problems whose name matches (shell pattern; may be repeated) [default: those of the
+    /// demonstration].
     #[arg(long, value_name = "PATTERN")]
     pub problems: Vec<String>,
+    /// Trials in flight [default: one a core, at most 10].
+    #[arg(long, value_name = "N")]
+    pub concurrent: Option<usize>,
+    /// Archive and redo trials whose task or skill has changed.
+    #[arg(long)]
+    pub rerun_stale: bool,
+    /// Where stores lie; calibration's lies in the folder `calibration` there.
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = "results",
+        env = "MKB_RESULTS"
+    )]
+    pub results: PathBuf,
     /// Conditions.
     #[command(flatten)]
     pub conditions: Conditions,

@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use mkb_catalog::DslId;
 use mkb_catalog::fingerprint::FileTree;
 use mkb_judge::station::Runtime;
 use mkb_sandbox::{Isolation, View};
 
+use crate::usage::Usage;
 use crate::{cli, setup};
 
 /// The folder with `problems/`, `python/` and `devices/`.
@@ -22,10 +23,11 @@ impl Home {
         let root = given.unwrap_or(&built);
         let root = root
             .canonicalize()
-            .with_context(|| format!("{} is not there; give --home", root.display()))?;
+            .map_err(|_| Usage::error(format!("{} is not there; give --home", root.display())))?;
         for part in ["problems", "python", "devices"] {
             if !root.join(part).is_dir() {
-                bail!("{} has no folder {part}; give --home", root.display());
+                let what = format!("{} has no folder {part}; give --home", root.display());
+                return Err(Usage::error(what));
             }
         }
         Ok(Self { root })

@@ -1,28 +1,54 @@
 //! MetaKernelBench on the command line.
+//!
+//! - [`cli`]: the commands and their options; [`config`]: where each option's value came from.
+//! - [`run`], [`grade`], [`replay`], [`calibrate`]: the commands that judge.
+//! - [`show`], [`doctor`], [`setup`]: the commands that look, and the one that prepares.
+//! - [`home`]: where the program finds its parts; [`usage`]: what ends with exit code 2.
 
+mod calibrate;
 mod cli;
+mod config;
+mod doctor;
 mod grade;
 mod home;
+mod replay;
 mod run;
 mod setup;
 mod show;
+mod usage;
 
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 
 use cli::{Cli, Command};
 use home::Home;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    match run(&cli) {
+    let mut command = Cli::command();
+    let matches = command.clone().get_matches();
+    let cli = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => error.format(&mut command).exit(),
+    };
+    let result = if cli.show_config {
+        config::print(&config::settings(&command, &matches), cli.json).map(|()| true)
+    } else {
+        run(&cli)
+    };
+    match result {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(error) => {
-            eprintln!("mkb: {error:#}");
-            ExitCode::from(1)
+            let code = if usage::is_usage(&error) { 2 } else { 1 };
+            let message = mkb_report::text::harmless(&format!("{error:#}"));
+            eprintln!("mkb: {message}");
+            if cli.json {
+                let kind = if code == 2 { "usage" } else { "failure" };
+                println!("{}", serde_json::json!({"error": message, "kind": kind}));
+            }
+            ExitCode::from(code)
         }
     }
 }
@@ -41,7 +67,10 @@ fn run(cli: &Cli) -> Result<bool> {
         Command::Problems { pattern } => show::problems(&home, pattern.as_deref(), cli.json),
         Command::Status(choice) => show::status(&home, choice, cli.json),
         Command::Results(choice) => show::results(&home, choice, cli.json),
+        Command::Replay(options) => replay::replay(&home, options, cli.json),
         Command::Setup { check } => setup::setup(home.root(), *check, cli.json),
-        _ => anyhow::bail!("not wired"),
+        Command::Calibrate(options) => calibrate::calibrate(&home, options, cli.json),
+        Command::Doctor => doctor::doctor(&home, cli.json),
+        Command::DeviceServer { .. } => unreachable!("handled above, without a home"),
     }
 }

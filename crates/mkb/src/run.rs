@@ -1,7 +1,7 @@
 //! `mkb run` and `mkb plan`: wires catalog, judge, agents, store and protocol together.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +16,8 @@ use mkb_catalog::{
 };
 use mkb_judge::judge::Judge;
 use mkb_protocol::{
-    AttemptFailure, AttemptRequest, Graders, Run, RunError, Sandboxed, Selection, Summary, Transfer,
+    Arms, AttemptFailure, AttemptRequest, Graders, Run, RunError, Sandboxed, Selection, Summary,
+    Transfer,
 };
 use mkb_sandbox::Limits;
 use mkb_store::{Identity, Store, StoreWriter};
@@ -24,6 +25,8 @@ use mkb_store::{Identity, Store, StoreWriter};
 use crate::cli;
 use crate::grade;
 use crate::home::Home;
+use crate::setup;
+use crate::usage::Usage;
 use mkb_report::progress::Progress;
 
 /// Problems of the demonstration, one a family.
@@ -34,60 +37,48 @@ pub const VERSION: &str = concat!("metakernelbench-rs ", env!("CARGO_PKG_VERSION
 
 /// What verdicts depend on beside the setting; a trial whose kernel the virtual GPU could not run
 /// is tried again when `vgpu` changes.
-const JUDGE_REVISION: &str = env!("CARGO_PKG_VERSION");
+pub const JUDGE_REVISION: &str = env!("CARGO_PKG_VERSION");
 
 /// Runs until the store has all that is selected. Whether no trial ended in error.
 pub fn run(home: &Home, options: &cli::Run, json: bool) -> Result<bool> {
-    let world = World::open(home, options)?;
+    let mut world = World::open(home, options, Arms::Paper)?;
     if options.dry_run {
         return world.print_plan(options, true, json);
     }
-    let (store, notices) =
-        StoreWriter::open(&options.results, world.identity.clone(), &world.versions)?;
-    for notice in &notices {
-        eprintln!("note: {notice}");
-    }
-    for leftover in mkb_sandbox::sweep(&home.state().join("sandboxes"))? {
-        eprintln!("note: an earlier run left {leftover}; it is removed");
-    }
-    let cancel = Cancel::new();
-    stop_on_interrupt(cancel.clone())?;
-    let summary = world.converge(home, options, &store, cancel.clone(), json)?;
-    if cancel.is_cancelled() {
-        bail!("interrupted; what had finished is kept, and the next run goes on from there");
-    }
+    let (summary, store) = world.run(home, options, json)?;
     if !json {
-        let table = mkb_report::tables::results(&mkb_protocol::snapshot::take(
-            &store,
-            &world.catalog,
-            VERSION,
-        )?);
-        println!("\n{table}");
+        let snapshot = mkb_protocol::snapshot::take(&store, &world.catalog, VERSION)?;
+        println!("\n{}", mkb_report::tables::results(&snapshot));
         println!("results: {}", store.folder().display());
-        println!(
-            "next: mkb results | mkb replay p28_r1_solo_tirx | mkb run --replicates 3 | mkb calibrate"
-        );
+        let trial = world.first_judged(&store)?;
+        let replay = trial.map_or(String::new(), |trial| {
+            format!("mkb replay {} | ", trial.coordinate())
+        });
+        println!("next: mkb status | {replay}mkb run --problems '28_*' | mkb calibrate");
     }
     Ok(summary.errors == 0 && summary.left == 0)
 }
 
 /// Prints what a run would do.
 pub fn plan(home: &Home, options: &cli::Run, json: bool) -> Result<bool> {
-    World::open(home, options)?.print_plan(options, true, json)
+    World::open(home, options, Arms::Paper)?.print_plan(options, true, json)
 }
 
 /// What a run is made of, before the store is opened.
-struct World {
-    catalog: Catalog,
+pub struct World {
+    /// The problems.
+    pub catalog: Catalog,
     identity: Identity,
     tasks: BTreeMap<TaskId, FileTree>,
-    selection: Selection,
+    /// What is selected.
+    pub selection: Selection,
     versions: BTreeMap<String, String>,
     concurrent: usize,
 }
 
 impl World {
-    fn open(home: &Home, options: &cli::Run) -> Result<Self> {
+    /// Reads problems, device and selection; nothing is written.
+    pub fn open(home: &Home, options: &cli::Run, arms: Arms) -> Result<Self> {
         let dsls = DslSet::builtin();
         let catalog = Catalog::discover(&home.problems(), dsls)?;
         let setting = Setting {
@@ -100,8 +91,8 @@ impl World {
             setting: setting.clone(),
             budget: Budget::PAPER,
         };
-        let selection = selection(options);
-        let device = grade::device(&options.conditions)?;
+        let selection = selection(options, arms);
+        let device = grade::device(&options.conditions.device)?;
         let described = format!(
             "{} ({}, {} SMs), modelled",
             device.name, device.arch, device.sms
@@ -135,7 +126,7 @@ impl World {
             ("vgpu".to_owned(), JUDGE_REVISION.to_owned()),
             (
                 "sandbox".to_owned(),
-                format!("{:?}", options.conditions.sandbox).to_lowercase(),
+                grade::sandbox(options.conditions.sandbox).to_owned(),
             ),
         ]);
         Ok(Self {
@@ -166,6 +157,45 @@ impl World {
         Ok(true)
     }
 
+    /// Opens the store, runs what it lacks, and gives both back.
+    ///
+    /// # Errors
+    /// Where the run could not begin or was interrupted; what had finished is kept.
+    pub fn run(
+        &mut self,
+        home: &Home,
+        options: &cli::Run,
+        json: bool,
+    ) -> Result<(Summary, StoreWriter)> {
+        let environment = setup::ensure(home.root())?;
+        self.versions.extend(setup::versions(&environment));
+        let (store, notices) =
+            StoreWriter::open(&options.results, self.identity.clone(), &self.versions)?;
+        for notice in &notices {
+            eprintln!("note: {notice}");
+        }
+        for leftover in mkb_sandbox::sweep(&home.state().join("sandboxes"))? {
+            eprintln!("note: an earlier run left {leftover}; it is removed");
+        }
+        let cancel = Cancel::new();
+        stop_on_interrupt(cancel.clone())?;
+        let summary = self.converge(home, options, &store, cancel.clone(), json)?;
+        if cancel.is_cancelled() {
+            bail!("interrupted; what had finished is kept, and the next run goes on from there");
+        }
+        Ok((summary, store))
+    }
+
+    /// The first selected trial that has a verdict.
+    fn first_judged(&self, store: &Store) -> Result<Option<mkb_catalog::Trial>> {
+        for trial in self.selection.trials(&self.catalog)? {
+            if store.verdict(&trial)?.is_some() {
+                return Ok(Some(trial));
+            }
+        }
+        Ok(None)
+    }
+
     fn converge(
         &self,
         home: &Home,
@@ -176,7 +206,9 @@ impl World {
     ) -> Result<Summary> {
         let judge = Arc::new(grade::judge(
             home,
-            &options.conditions,
+            options.conditions.sandbox,
+            &options.conditions.device,
+            grade::workload(&options.conditions),
             self.catalog.dsls().clone(),
         )?);
         let runtime = home.runtime(options.conditions.sandbox)?;
@@ -265,7 +297,7 @@ impl World {
     }
 }
 
-fn selection(options: &cli::Run) -> Selection {
+fn selection(options: &cli::Run, arms: Arms) -> Selection {
     let chosen =
         !options.problems.is_empty() || !options.families.is_empty() || !options.trials.is_empty();
     let problems = if chosen {
@@ -278,7 +310,7 @@ fn selection(options: &cli::Run) -> Selection {
         families: options.families.iter().cloned().collect::<BTreeSet<_>>(),
         trials: Globs::new(options.trials.clone()),
         replicates: options.replicates.unwrap_or(if chosen { 3 } else { 1 }),
-        ..Selection::default()
+        arms,
     }
 }
 
@@ -293,10 +325,8 @@ fn agent_name(agent: cli::Agent) -> &'static str {
 
 fn replay_source(options: &cli::Run) -> Result<Option<Store>> {
     match (&options.from, options.agent) {
-        (Some(folder), _) => Ok(Some(
-            Store::load(folder).with_context(|| folder.display().to_string())?,
-        )),
-        (None, cli::Agent::Replay) => bail!("--agent replay needs --from STORE"),
+        (Some(folder), _) => Ok(Some(load(folder)?)),
+        (None, cli::Agent::Replay) => Err(Usage::error("--agent replay needs --from STORE")),
         (None, _) => Ok(None),
     }
 }
@@ -356,16 +386,25 @@ fn stop_on_interrupt(cancel: Cancel) -> Result<()> {
     .context("cannot listen for interrupts")
 }
 
-/// Where stores lie, and which one is meant.
+/// The store that is meant: the one named, else the newest.
 pub fn choose_store(choice: &cli::StoreChoice) -> Result<Store> {
-    if let Some(folder) = &choice.store {
-        return Store::load(folder).with_context(|| folder.display().to_string());
+    match &choice.store {
+        Some(folder) => load(folder),
+        None => newest(&choice.results),
     }
-    newest(&choice.results)
+}
+
+/// The store in a folder.
+pub fn load(folder: &Path) -> Result<Store> {
+    if !folder.join("store.json").is_file() {
+        let what = format!("{} is no store: it has no store.json", folder.display());
+        return Err(Usage::error(what));
+    }
+    Store::load(folder).with_context(|| folder.display().to_string())
 }
 
 /// The newest store below a folder.
-pub fn newest(results: &PathBuf) -> Result<Store> {
+pub fn newest(results: &Path) -> Result<Store> {
     let stores = Store::list(results).with_context(|| results.display().to_string())?;
     let changed = |store: &Store| {
         std::fs::metadata(store.results_path())
@@ -373,10 +412,10 @@ pub fn newest(results: &PathBuf) -> Result<Store> {
             .and_then(|m| m.modified())
             .ok()
     };
-    stores.into_iter().max_by_key(changed).with_context(|| {
-        format!(
+    stores.into_iter().max_by_key(changed).ok_or_else(|| {
+        Usage::error(format!(
             "there is no store in {}; `mkb run` makes one",
             results.display()
-        )
+        ))
     })
 }

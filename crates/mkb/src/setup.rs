@@ -1,5 +1,6 @@
 //! The workers' environment, made on first use with progress on the terminal.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,6 +14,20 @@ pub fn ensure(root: &Path) -> Result<Environment> {
     let environment = mkb_setup::ensure(&Options::new(root), &shown);
     shown.bar.finish_and_clear();
     Ok(environment?)
+}
+
+/// Its versions that results depend on, by name.
+pub fn versions(environment: &Environment) -> BTreeMap<String, String> {
+    let versions = &environment.versions;
+    let named = [
+        ("python", &versions.python),
+        ("torch", &versions.torch),
+        ("tvm", &versions.tvm),
+        ("cpu", &versions.cpu_capability),
+    ];
+    named
+        .map(|(name, version)| (name.to_owned(), version.clone()))
+        .into()
 }
 
 /// `mkb setup`: makes the environment, or with `check` only says what is there. Whether it is whole.

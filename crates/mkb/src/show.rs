@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::cli;
 use crate::home::Home;
 use crate::run::{VERSION, choose_store};
+use crate::usage::Usage;
 
 /// Lists problems.
 pub fn problems(home: &Home, pattern: Option<&str>, as_json: bool) -> Result<bool> {
@@ -24,6 +25,11 @@ pub fn problems(home: &Home, pattern: Option<&str>, as_json: bool) -> Result<boo
                 .map_or(globs.matches(p.name.as_str()), |name| *name == p.name)
         })
         .collect();
+    if chosen.is_empty() {
+        let pattern = pattern.unwrap_or("*");
+        let what = format!("no problem matches {pattern:?}; `mkb problems` lists them all");
+        return Err(Usage::error(what));
+    }
     if as_json {
         let rows: Vec<_> = chosen
             .iter()
@@ -36,7 +42,7 @@ pub fn problems(home: &Home, pattern: Option<&str>, as_json: bool) -> Result<boo
     } else {
         println!("{}", mkb_report::tables::problems(&chosen));
     }
-    Ok(!chosen.is_empty())
+    Ok(true)
 }
 
 /// Prints a store's results.
