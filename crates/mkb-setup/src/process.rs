@@ -2,6 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
@@ -36,6 +37,14 @@ pub(crate) fn run(
         .map_err(SetupError::file(log))?;
     let program = Path::new(command.get_program()).to_owned();
     let _ = writeln!(file, "$ {command:?}");
+    // SAFETY: the closure makes one system call, allocates nothing and takes no lock.
+    unsafe {
+        command.pre_exec(|| {
+            // A set-up that is killed must not leave a pip behind that goes on writing.
+            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+            Ok(())
+        });
+    }
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

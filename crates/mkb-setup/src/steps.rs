@@ -225,6 +225,21 @@ impl<'o> Setup<'o> {
         self.folder.join("packages")
     }
 
+    /// For pip's unfinished work: emptied before and after.
+    fn scratch(&self) -> PathBuf {
+        self.folder.join("tmp")
+    }
+
+    fn clear_scratch(&self) -> Result<(), SetupError> {
+        let scratch = self.scratch();
+        match fs::remove_dir_all(&scratch) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(SetupError::file(&scratch)(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn check(&self) -> Result<(), SetupError> {
         python::check_compilers()?;
         if self.mark(Step::Install).exists() {
@@ -263,7 +278,7 @@ impl<'o> Setup<'o> {
         if let Some(wheels) = &self.options.wheels {
             command.arg("--find-links").arg(absolute(wheels)?);
         }
-        self.step(Step::Download, command, progress)
+        self.with_pip(Step::Download, command, progress)
     }
 
     fn install(&self, progress: &dyn Progress) -> Result<(), SetupError> {
@@ -272,15 +287,28 @@ impl<'o> Setup<'o> {
         command.arg("--no-index").arg("--find-links").arg(&packages);
         // Byte code of what is used comes with the first imports, in the last step.
         command.arg("--no-compile");
-        self.step(Step::Install, command, progress)?;
+        self.with_pip(Step::Install, command, progress)?;
         fs::remove_dir_all(&packages).map_err(SetupError::file(&packages))
+    }
+
+    fn with_pip(
+        &self,
+        step: Step,
+        command: Command,
+        progress: &dyn Progress,
+    ) -> Result<(), SetupError> {
+        self.clear_scratch()?;
+        let scratch = self.scratch();
+        fs::create_dir_all(&scratch).map_err(SetupError::file(&scratch))?;
+        self.step(step, command, progress)?;
+        self.clear_scratch()
     }
 
     /// pip, on the lock's packages and no others.
     fn pip(&self, what: &str) -> Command {
         let mut command = self.python();
         // Large files must not fill a small /tmp.
-        command.env("TMPDIR", &self.folder);
+        command.env("TMPDIR", self.scratch());
         command.args(["-m", "pip", what, "--disable-pip-version-check"]);
         command.args(["--no-input", "--no-cache-dir", "--no-deps"]);
         command.args(["--require-hashes", "--only-binary=:all:", "--requirement"]);
