@@ -268,7 +268,7 @@ fn device_info(device: &vgpu::cost::Device) -> serde_json::Value {
         "threads_per_sm": occupancy.max_warps_per_sm * 32,
         "blocks_per_sm": occupancy.max_ctas_per_sm,
         "l2_bytes": device.memory.l2_bytes,
-        "clock_khz": device.clock_hz / 1e3,
+        "clock_khz": (device.clock_hz / 1e3) as u64,
     })
 }
 

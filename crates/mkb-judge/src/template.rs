@@ -186,6 +186,9 @@ impl Template {
                 Ok(_) if byte == *b"\n" => break,
                 Ok(_) => line.push(byte[0]),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::ConnectionReset => {
+                    return Err(io::Error::new(e.kind(), self.why()));
+                }
                 Err(e) => return Err(e),
             }
         }
