@@ -249,7 +249,8 @@ impl Builder {
         self.natural.insert(reg);
     }
 
-    fn is_natural(&self, operand: Operand, ty: Type) -> bool {
+    /// Whether an operand is known not to be negative, read as signed.
+    pub(crate) fn is_natural(&self, operand: Operand, ty: Type) -> bool {
         match operand {
             Operand::Reg(reg) => self.natural.contains(&reg),
             Operand::Imm(bits) => sign_extend(bits, ty.bits()) >= 0,
@@ -335,6 +336,10 @@ impl Builder {
                     return self.add_constant(ty, a, signed);
                 }
                 (Op::MulLo, _) => {
+                    if let Some((source, Operand::Imm(factor))) = self.product_of(a, ty) {
+                        let factor = mask(factor.wrapping_mul(value), bits);
+                        return self.int(Op::MulLo, ty, source, Operand::Imm(factor));
+                    }
                     if let Some((source, constant)) = self.sum_of(a) {
                         let product = self.int(Op::MulLo, ty, source, b);
                         let constant = mask(constant.wrapping_mul(signed) as u64, bits);

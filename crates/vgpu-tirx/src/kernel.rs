@@ -77,6 +77,10 @@ pub(crate) struct Kernel<'g> {
     pub(crate) bytes: HashMap<Reg, (Reg, u32)>,
     /// Words that 16-bit lanes were taken from, likewise.
     pub(crate) halves: HashMap<Reg, (Reg, u32)>,
+    /// Pointers whose addresses stand in registers as numbers.
+    pub(crate) origins: HashMap<Reg, Pointer>,
+    /// Arrays that pointers in an array of pointers point into.
+    pub(crate) pointees: HashMap<usize, Vec<usize>>,
     /// Loops that are open, innermost last: whether `break` and `continue` reach an IR loop.
     pub(crate) open_loops: usize,
 }
@@ -129,6 +133,8 @@ impl<'g> Kernel<'g> {
             weights: HashMap::new(),
             bytes: HashMap::new(),
             halves: HashMap::new(),
+            origins: HashMap::new(),
+            pointees: HashMap::new(),
             open_loops: 0,
         }
     }

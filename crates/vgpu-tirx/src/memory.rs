@@ -50,6 +50,11 @@ impl Kernel<'_> {
         } else {
             self.convert(scalar, U64, at)?
         };
+        if let Operand::Reg(reg) = bits.op
+            && let Some(&pointer) = self.origins.get(&reg)
+        {
+            return Ok(pointer);
+        }
         Ok(Pointer::Memory {
             space: Space::Generic,
             base: bits.op,
@@ -60,6 +65,46 @@ impl Kernel<'_> {
 
     /// The pointer's generic address as a 64-bit number.
     pub(crate) fn address_bits(&mut self, pointer: Pointer) -> Scalar {
+        let bits = self.generic_address(pointer);
+        if let (Operand::Reg(reg), Pointer::Memory { base, .. }) = (bits.op, pointer)
+            && self.b.is_stable(bits.op)
+            && self.b.is_stable(base)
+        {
+            self.origins.entry(reg).or_insert(pointer);
+        }
+        bits
+    }
+
+    /// What a variable that holds a pointer gets: an address, or for a place in registers a name
+    /// that leads back to it.
+    pub(crate) fn pointer_value(&mut self, pointer: Pointer, holder: Pointer) -> Scalar {
+        let (Pointer::Array { array, .. }, Pointer::Array { array: holder, .. }) =
+            (pointer, holder)
+        else {
+            return self.address_bits(pointer);
+        };
+        self.pointees.entry(holder).or_default().push(array);
+        let name = self.b.fresh(RegClass::B64);
+        self.origins.insert(name, pointer);
+        Scalar::new(Operand::Reg(name), Elem::Handle)
+    }
+
+    /// The pointer that an array of pointers in registers holds.
+    fn held_pointer(&mut self, value: Scalar, holder: Pointer, at: Id) -> Result<Pointer> {
+        let known = match value.op {
+            Operand::Reg(reg) => self.origins.contains_key(&reg),
+            Operand::Imm(_) => false,
+        };
+        if !known && let Pointer::Array { array, .. } = holder {
+            // It may be any of those that were stored: these need addresses.
+            for array in self.pointees.get(&array).cloned().unwrap_or_default() {
+                self.demote(array);
+            }
+        }
+        self.pointer_from_bits(value, at)
+    }
+
+    fn generic_address(&mut self, pointer: Pointer) -> Scalar {
         let pointer = match pointer {
             Pointer::Array { array, .. } => self.demote(array),
             memory => memory,
@@ -160,7 +205,15 @@ impl Kernel<'_> {
             return Err(TranslateError::malformed("an index that is not an integer"));
         }
         // What is constant in the index goes to the access's own offset. That needs sums without
-        // wrap-around: C has none for signed integers.
+        // wrap-around: C has none for signed integers. In the 32-bit spaces the rest must not be
+        // negative either, or the base would be a large offset.
+        let wide = matches!(
+            pointer,
+            Pointer::Memory {
+                space: Space::Global | Space::Generic,
+                ..
+            }
+        );
         let mut op = index.op;
         let mut constant = 0i64;
         if let Operand::Imm(bits) = op {
@@ -171,6 +224,7 @@ impl Kernel<'_> {
             };
         } else if ty.is_signed()
             && let Some((source, part)) = self.b.sum_of(op)
+            && (wide || self.b.is_natural(source, ty.ir()))
         {
             op = source;
             constant = part;
@@ -207,7 +261,9 @@ impl Kernel<'_> {
                     } else {
                         base = self.b.int(IntBinary::Add, Type::S32, base, scaled);
                     }
-                    if let Some((source, part)) = self.b.sum_of(base) {
+                    if let Some((source, part)) = self.b.sum_of(base)
+                        && self.b.is_natural(source, Type::S32)
+                    {
                         base = source;
                         offset = offset.wrapping_add(part);
                     }
@@ -293,7 +349,7 @@ impl Kernel<'_> {
     }
 
     /// Where a buffer's elements begin.
-    fn buffer_start(&mut self, buffer: Id) -> Result<Pointer> {
+    pub(crate) fn buffer_start(&mut self, buffer: Id) -> Result<Pointer> {
         let var = self.graph.get(buffer, "data")?;
         self.pointer(var)
     }
@@ -419,7 +475,8 @@ impl Kernel<'_> {
             }
         };
         if wanted.elem == Elem::Handle {
-            return Ok(Value::Pointer(self.pointer_from_bits(loaded[0], id)?));
+            let holder = self.buffer_start(buffer)?;
+            return Ok(Value::Pointer(self.held_pointer(loaded[0], holder, id)?));
         }
         Ok(Value::lanes(loaded))
     }

@@ -479,7 +479,10 @@ impl Kernel<'_> {
         let lanes = match value {
             Value::Scalar(scalar) => vec![scalar],
             Value::Vector(lanes) => lanes,
-            Value::Pointer(pointer) => vec![self.address_bits(pointer)],
+            Value::Pointer(pointer) => {
+                let holder = self.buffer_start(buffer)?;
+                vec![self.pointer_value(pointer, holder)]
+            }
             Value::Text(_) | Value::Void => {
                 return Err(TranslateError::malformed("a store of what is not a number"));
             }
