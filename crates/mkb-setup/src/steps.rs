@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock, statvfs};
+use rustix::io::Errno;
 
 use crate::environment::{
     self, COMPLETE, Complete, Environment, State, Versions, locate, lock_hash, native_hash,
@@ -150,10 +151,15 @@ fn absolute(path: &Path) -> Result<PathBuf, SetupError> {
 fn alone(path: &Path, progress: &dyn Progress) -> Result<File, SetupError> {
     let file = File::create(path).map_err(SetupError::file(path))?;
     let mut said = false;
-    while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-        if !said {
-            progress.waiting();
-            said = true;
+    loop {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => break,
+            Err(Errno::WOULDBLOCK) if !said => {
+                progress.waiting();
+                said = true;
+            }
+            Err(Errno::WOULDBLOCK | Errno::INTR) => {}
+            Err(error) => return Err(SetupError::file(path)(error.into())),
         }
         if progress.cancelled() {
             return Err(SetupError::Cancelled);
