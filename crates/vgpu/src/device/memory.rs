@@ -214,10 +214,10 @@ impl GlobalMemory {
         let above = self.live.range(address..).next();
         let past = below.map(|(&start, &size)| (start, size, address.saturating_sub(start + size)));
         let ahead = above.map(|(&start, &size)| (start, size, start - address));
-        let freed = self.freed.iter().rev();
-        let freed = freed
-            .filter(|(start, size)| (*start..start + size).contains(&address))
-            .next();
+        let mut freed = self.freed.iter().rev();
+        let freed = freed.find(|(start, size)| (*start..start + size).contains(&address));
+        // Addresses may be used again: what is live counts.
+        let freed = freed.filter(|_| self.allocation_at(address).is_none());
         match (freed, past, ahead) {
             (Some(&(start, size)), ..) => Neighbour::Freed(start, size),
             (None, None, None) => Neighbour::Nothing,

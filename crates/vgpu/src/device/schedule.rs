@@ -317,7 +317,7 @@ fn run_round(exec: &mut Exec<'_>, shared: &Shared) -> Result<Round, LaunchError>
     if ran {
         return Ok(Round::Progress);
     }
-    Ok(unstick(exec).map_err(|stop| error(exec, stop))?)
+    unstick(exec).map_err(|stop| error(exec, stop))
 }
 
 fn run_turn(exec: &mut Exec<'_>, index: usize, shared: &Shared) -> Result<(), LaunchError> {

@@ -344,7 +344,8 @@ impl<F: Fn3<A = u32, B = u32, C = u32, R = u32>> Fn3 for Pair<F> {
 #[inline(always)]
 fn to_odd(value: f64, error: f64) -> f64 {
     let bits = value.to_bits();
-    let inexact = error > 0.0 || error < 0.0;
+    // Not so for NaN, which an infinite operand leaves.
+    let inexact = error.abs() > 0.0;
     let away = (error > 0.0) == (value > 0.0);
     let moved = if away {
         bits.wrapping_add(1)

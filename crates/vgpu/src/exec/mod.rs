@@ -1,5 +1,8 @@
 //! The executor: one small function for each operation, over the 32 lanes of a warp.
 
+// Loops over lanes index several vectors at once.
+#![allow(clippy::needless_range_loop)]
+
 mod alu;
 mod atomic;
 mod control;

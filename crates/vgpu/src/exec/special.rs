@@ -35,7 +35,7 @@ fn ex2(x: f32) -> u32 {
     p = p.mul_add(r, 1.540_353_e-4);
     p = p.mul_add(r, 1.333_355_8e-3);
     p = p.mul_add(r, 9.618_129e-3);
-    p = p.mul_add(r, 5.550_410_9e-2);
+    p = p.mul_add(r, 5.550_411e-2);
     p = p.mul_add(r, 2.402_265e-1);
     p = p.mul_add(r, std::f32::consts::LN_2);
     p = p.mul_add(r, 1.0);
@@ -56,7 +56,7 @@ fn lg2(x: f32) -> u32 {
     let m = f((above & 0x007f_ffff).wrapping_add(0x3f35_04f3));
     let s = (m - 1.0) / (m + 1.0);
     let z = s * s;
-    let mut p = 0.320_598_98_f32; // 2/(9 ln 2)
+    let mut p = 0.320_598_9_f32; // 2/(9 ln 2)
     p = p.mul_add(z, 0.412_198_58); // 2/(7 ln 2)
     p = p.mul_add(z, 0.577_078_04); // 2/(5 ln 2)
     p = p.mul_add(z, 0.961_796_7); // 2/(3 ln 2)
@@ -93,7 +93,7 @@ fn sine(x: f32, quarter: i64) -> u32 {
     s = s.mul_add(z, 8.333_333e-3);
     s = s.mul_add(z, -1.666_666_7e-1);
     let s = if r == 0.0 { r } else { (s * z).mul_add(r, r) };
-    let mut c = -2.755_731_9e-7f32;
+    let mut c = -2.755_732e-7f32;
     c = c.mul_add(z, 2.480_158_7e-5);
     c = c.mul_add(z, -1.388_888_9e-3);
     c = c.mul_add(z, 4.166_666_8e-2);

@@ -388,8 +388,10 @@ fn mbarrier(
 ) -> Result<usize, usize> {
     x.check_window(pc, "shared", x.shared_bytes, at, mask, 8)?;
     x.counts.mbarrier_operations += 1;
-    // SAFETY (of the reads below): lowering chose registers of these widths.
-    let read = |x: &Exec<'_>, register: u32| unsafe { x.read::<u32>(register) };
+    let read = |x: &Exec<'_>, register: u32| {
+        // SAFETY: lowering chose 32-bit registers.
+        unsafe { x.read::<u32>(register) }
+    };
     match kind {
         MbarrierKind::Init { count } => {
             let count = read(x, count);
@@ -509,6 +511,7 @@ pub(crate) struct PendingCopy {
 }
 
 #[derive(Debug, Clone)]
+#[allow(clippy::large_enum_variant)] // Both are arrays over lanes.
 pub(crate) enum CopyKind {
     /// `cp.async`: shared offset, device address and source bytes of each lane.
     Copy {

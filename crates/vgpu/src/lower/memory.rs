@@ -141,7 +141,7 @@ impl Lowerer<'_> {
     fn load_param(&mut self, ty: Type, dst: Reg, offset: u64) -> bool {
         let size = u64::from(ty.memory_bytes().unwrap_or(8));
         let limit = u64::from(self.code.param_bytes);
-        if offset % size != 0 || offset >= limit || size > limit - offset {
+        if !offset.is_multiple_of(size) || offset >= limit || size > limit - offset {
             return false;
         }
         let run = self.isa.load_param(ty);

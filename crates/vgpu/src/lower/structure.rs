@@ -312,7 +312,7 @@ impl<'a> Lowerer<'a> {
                     self.with_guard(*guard);
                     let op = self.fast::<Return>();
                     let at = self.push(op);
-                    self.to_end(at);
+                    self.goes_to_end(at);
                 }
             }
         }
@@ -327,7 +327,7 @@ impl<'a> Lowerer<'a> {
     }
 
     /// Where no lane is left, the operation goes to the end of the block that it is in.
-    fn to_end(&mut self, op: usize) {
+    fn goes_to_end(&mut self, op: usize) {
         self.ends.last_mut().expect("a block is open").push(op);
         self.fresh = true;
         self.guard = (TRUE, 0);
@@ -341,7 +341,7 @@ impl<'a> Lowerer<'a> {
             ..self.fast::<Leave>()
         };
         let at = self.push(op);
-        self.to_end(at);
+        self.goes_to_end(at);
     }
 
     /// Two mask slots for a structure at this depth.
@@ -393,7 +393,7 @@ impl<'a> Lowerer<'a> {
             ..self.fast::<EndIf>()
         };
         let end = self.push(op);
-        self.to_end(end);
+        self.goes_to_end(end);
         self.depth -= 1;
     }
 
@@ -430,7 +430,7 @@ impl<'a> Lowerer<'a> {
             ..self.fast::<EndLoop>()
         };
         let end = self.push(op);
-        self.to_end(end);
+        self.goes_to_end(end);
         self.depth -= 1;
     }
 
