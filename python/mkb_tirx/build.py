@@ -18,6 +18,7 @@ from tvm.target import Target
 from tvm.tirx import PrimFunc, StringImm
 
 from . import lowering
+from .spans import patch_parser
 from .targets import patch_target
 from .tensors import as_torch, patch_tensors
 
@@ -40,6 +41,7 @@ def install() -> None:
         return
     _installed = True
     patch_target()
+    patch_parser()
     patch_tensors()
     original = tvm.tirx.build
 

@@ -107,7 +107,7 @@ def device_json(device: tvm.IRModule) -> bytes:
             if value != value or value in (float("inf"), float("-inf")):
                 node["data"]["value"] = repr(value)
     graph.pop("metadata", None)
-    envelope = {"mkb_tirx": ENVELOPE_VERSION, "files": [], "graph": graph}
+    envelope = {"mkb_tirx": ENVELOPE_VERSION, "graph": graph}
     return json.dumps(envelope, separators=(",", ":"), allow_nan=False).encode()
 
 

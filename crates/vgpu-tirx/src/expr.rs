@@ -49,6 +49,7 @@ impl Kernel<'_> {
     /// Evaluates an expression.
     pub(crate) fn value(&mut self, id: Id) -> Result<Value> {
         self.enter()?;
+        self.note_location(id);
         let value = self.value_inner(id)?;
         self.leave();
         Ok(value)

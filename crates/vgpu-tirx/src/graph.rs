@@ -1,5 +1,7 @@
 //! The object graph that `tvm.ir.save_json` writes: nodes by index, with typed access that never panics.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 use crate::dtype::DType;
@@ -61,6 +63,24 @@ impl Graph {
 
     pub(crate) fn root(&self) -> Id {
         self.root
+    }
+
+    /// The source files that spans name, each once, and the position of each file's node in the list.
+    pub(crate) fn sources(&self) -> (Vec<String>, HashMap<Id, u32>) {
+        let (mut names, mut places): (Vec<String>, _) = (Vec::new(), HashMap::new());
+        for id in 0..self.nodes.len() {
+            if self.kind(id) == "ir.SourceName"
+                && let Ok(name) = self.text(id)
+            {
+                let known = names.iter().position(|other| other == name);
+                let place = known.unwrap_or_else(|| {
+                    names.push(name.to_owned());
+                    names.len() - 1
+                });
+                places.insert(id, place as u32);
+            }
+        }
+        (names, places)
     }
 
     /// The node's type, such as `tirx.Add`.
@@ -172,7 +192,7 @@ impl Graph {
     /// Text of a string node, a `StringImm` or an `Op`.
     pub(crate) fn text(&self, id: Id) -> Result<&str> {
         match self.kind(id) {
-            "ffi.String" | "ir.Op" => match self.data(id) {
+            "ffi.String" | "ir.Op" | "ir.SourceName" => match self.data(id) {
                 Value::String(text) => Ok(text),
                 _ => Err(self.wrong(id, "not text")),
             },

@@ -51,6 +51,8 @@ struct Knowledge {
 /// The state of one attempt to translate a kernel.
 pub(crate) struct Kernel<'g> {
     pub(crate) graph: &'g Graph,
+    /// Numbers of the source files, by their nodes.
+    sources: &'g HashMap<Id, u32>,
     pub(crate) b: Builder,
     pub(crate) name: String,
     pub(crate) vars: HashMap<Id, Value>,
@@ -86,12 +88,17 @@ pub(crate) struct Kernel<'g> {
 }
 
 /// Translates the function `func`.
-pub(crate) fn translate(graph: &Graph, func: Id, name: &str) -> Result<vgpu::ir::Kernel> {
+pub(crate) fn translate(
+    graph: &Graph,
+    sources: &HashMap<Id, u32>,
+    func: Id,
+    name: &str,
+) -> Result<vgpu::ir::Kernel> {
     let mut known = Knowledge::default();
     // Each attempt adds an array to local memory or settles the shared layout, so it ends.
     for count in 1.. {
         known.none_promoted = count > MAX_ATTEMPTS;
-        let mut attempt = Kernel::new(graph, name, &known);
+        let mut attempt = Kernel::new(graph, sources, name, &known);
         let params = attempt.parameters(func)?;
         let body = graph.get(func, "body")?;
         attempt.stmt(body)?;
@@ -110,9 +117,15 @@ pub(crate) fn translate(graph: &Graph, func: Id, name: &str) -> Result<vgpu::ir:
 }
 
 impl<'g> Kernel<'g> {
-    fn new(graph: &'g Graph, name: &str, known: &Knowledge) -> Kernel<'g> {
+    fn new(
+        graph: &'g Graph,
+        sources: &'g HashMap<Id, u32>,
+        name: &str,
+        known: &Knowledge,
+    ) -> Kernel<'g> {
         Kernel {
             graph,
+            sources,
             b: Builder::new(),
             name: name.to_owned(),
             vars: HashMap::new(),
@@ -268,16 +281,59 @@ impl<'g> Kernel<'g> {
         }
     }
 
+    fn location_of(&self, id: Id) -> Option<Location> {
+        let span = self.graph.maybe(id, "span").ok()??;
+        let line = u32::try_from(self.graph.int(span, "line").ok()?).ok()?;
+        let source = self.graph.get(span, "source_name").ok()?;
+        let file = self.sources.get(&source)? + 1;
+        Some(Location { file, line })
+    }
+
+    /// Takes a node's span, where it has one, for what is emitted from now on.
+    pub(crate) fn note_location(&mut self, id: Id) {
+        if let Some(location) = self.location_of(id) {
+            self.b.location = location;
+        }
+    }
+
+    /// Begins a statement: its line is that of the first expression in it that has one. TVM's passes
+    /// keep the spans of most calls and lose those of many loads; no line is better than a wrong one.
+    pub(crate) fn begin_statement(&mut self, id: Id) {
+        const SEARCHED: usize = 60;
+        let fields: &[&str] = match self.graph.kind(id) {
+            "tirx.BufferStore" => &["value", "indices"],
+            "tirx.Evaluate" | "tirx.Bind" => &["value"],
+            "tirx.IfThenElse" | "tirx.While" | "tirx.AssertStmt" => &["condition"],
+            "tirx.For" => &["min", "extent"],
+            _ => return,
+        };
+        let mut pending: Vec<Id> = fields
+            .iter()
+            .rev()
+            .filter_map(|field| self.graph.get(id, field).ok())
+            .collect();
+        let mut found = self.location_of(id);
+        let mut left = SEARCHED;
+        while let Some(next) = pending.pop() {
+            left -= 1;
+            found = found.or_else(|| self.location_of(next));
+            if found.is_some() || left == 0 {
+                break;
+            }
+            if !matches!(self.graph.kind(next), "tirx.Buffer" | "tirx.Var" | "ir.Op") {
+                pending.extend(self.graph.children(next).into_iter().rev());
+            }
+        }
+        self.b.location = found.unwrap_or_default();
+    }
+
     /// `, FILE:LINE` of a node's span; empty where it has none.
     pub(crate) fn place(&self, at: Id) -> String {
         let span = || -> Option<String> {
             let span = self.graph.maybe(at, "span").ok()??;
             let source = self.graph.get(span, "source_name").ok()?;
             let line = self.graph.int(span, "line").ok()?;
-            let name = self.graph.get(source, "name").ok();
-            let name = name
-                .and_then(|name| self.graph.text(name).ok())
-                .unwrap_or("?");
+            let name = self.graph.text(source).unwrap_or("?");
             Some(format!(", {name}:{line}"))
         };
         span().unwrap_or_default()

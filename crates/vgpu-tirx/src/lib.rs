@@ -36,9 +36,6 @@ use graph::Graph;
 struct Envelope {
     /// Version of the envelope: 1.
     mkb_tirx: u32,
-    /// Source files that spans refer to.
-    #[serde(default)]
-    files: Vec<String>,
     /// What `tvm.ir.save_json` gave for the device module.
     graph: serde_json::Value,
 }
@@ -82,10 +79,11 @@ fn translate_here(json: &[u8]) -> Result<Module, TranslateError> {
     }
     let graph = Graph::new(envelope.graph)?;
     let root = graph.root();
+    let (files, sources) = graph.sources();
     let mut module = Module {
         kernels: Vec::new(),
         constants: Vec::new(),
-        files: envelope.files,
+        files,
     };
     for (var, func) in graph.map(graph.get(root, "functions")?)? {
         let name = graph.text(graph.get(var, "name_hint")?)?;
@@ -94,7 +92,9 @@ fn translate_here(json: &[u8]) -> Result<Module, TranslateError> {
                 "function {name:?} is not a PrimFunc"
             )));
         }
-        module.kernels.push(kernel::translate(&graph, func, name)?);
+        module
+            .kernels
+            .push(kernel::translate(&graph, &sources, func, name)?);
     }
     module.kernels.sort_by(|a, b| a.name.cmp(&b.name));
     if module

@@ -26,7 +26,7 @@ const UNROLLED: i64 = 3;
 impl Kernel<'_> {
     pub(crate) fn stmt(&mut self, id: Id) -> Result<()> {
         self.enter()?;
-        self.note_location(id);
+        self.begin_statement(id);
         self.stmt_inner(id)?;
         self.leave();
         Ok(())
@@ -65,19 +65,6 @@ impl Kernel<'_> {
             }
         }
         Ok(())
-    }
-
-    fn note_location(&mut self, id: Id) {
-        let graph = self.graph;
-        let line = graph
-            .maybe(id, "span")
-            .ok()
-            .flatten()
-            .and_then(|span| graph.int(span, "line").ok())
-            .and_then(|line| u32::try_from(line).ok());
-        if let Some(line) = line {
-            self.b.location = Location { file: 1, line };
-        }
     }
 
     /// An expression for its effects.
@@ -368,11 +355,13 @@ impl Kernel<'_> {
     fn looped(&mut self, body: Id, fill: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         self.forget_written(body)?;
         self.clobber();
+        let location = self.b.location;
         self.b.begin();
         self.open_loops += 1;
         fill(self)?;
         self.open_loops -= 1;
         let block = self.b.end();
+        self.b.location = location;
         self.b.node(NodeKind::Loop { body: block });
         self.forget_written(body)?;
         self.clobber();
@@ -421,6 +410,7 @@ impl Kernel<'_> {
         then: impl FnOnce(&mut Self) -> Result<()>,
         otherwise: impl FnOnce(&mut Self) -> Result<()>,
     ) -> Result<()> {
+        let location = self.b.location;
         self.b.begin();
         self.open_branch();
         then(self)?;
@@ -434,6 +424,7 @@ impl Kernel<'_> {
         written.sort_unstable();
         written.dedup();
         self.forget(&written);
+        self.b.location = location;
         if !then.is_empty() || !otherwise.is_empty() {
             self.b.node(NodeKind::If {
                 cond,

@@ -19,3 +19,16 @@ fn an_elementwise_addition_is_two_loads_an_addition_and_a_store() {
 fn a_shared_memory_reduction_keeps_its_barriers_and_its_loop() {
     insta::assert_snapshot!(translated("block_sum"));
 }
+
+#[test]
+fn an_operator_that_is_not_modelled_is_named_with_its_line() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/block_sum.json");
+    let text = std::fs::read_to_string(path).expect("the fixture is in the repository");
+    let text = text.replace("tirx.cuda.cta_sync", "tirx.cuda.wonder");
+    let text = text.replace("tirx.cuda_cta_sync", "tirx.cuda.wonder");
+    let module = vgpu_tirx::translate(text.as_bytes()).expect("it translates");
+    let printed = vgpu::ir::print(&module);
+    // The barrier stands in line 30 of `programs/first.py`.
+    let named = printed.contains(r#"unmodelled "tirx.cuda.wonder, first.py:30""#);
+    assert!(named, "{printed}");
+}

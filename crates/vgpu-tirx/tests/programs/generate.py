@@ -19,6 +19,9 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 sys.path.insert(0, str(HERE.parents[3] / "python"))
 
+from mkb_tirx.spans import patch_parser  # noqa: E402
+
+patch_parser()
 from cases import CASES, Case  # noqa: E402
 from first import add, block_sum  # noqa: E402
 from mkb_tirx.build import signature_of  # noqa: E402
