@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::charge::{Charge, charge};
 use crate::limits::{CORRECTNESS_DRAWS, EVALUATION, MODELLED_DRAWS, Stage};
 use crate::policy::{Finding, Rule};
-use crate::station::{Segment, Station, StationError};
+use crate::station::{Segment, Station, StationError, tensors};
 use crate::value::{self, Outputs, Tensor, Value};
 use crate::worker::{FailureKind, WorkerError};
 
@@ -100,6 +100,15 @@ pub struct Evaluation<'a> {
     pub cancel: &'a Cancel,
     /// When it began.
     pub started: Instant,
+    /// What the replay's launches are watched for.
+    pub tracking: Option<Tracking>,
+}
+
+/// Watching what launches write.
+#[derive(Debug, Clone, Copy)]
+pub struct Tracking {
+    /// With what it is overwritten; nothing where it is only looked at.
+    pub garbage: Option<Garbage>,
 }
 
 #[derive(Deserialize)]
@@ -197,9 +206,7 @@ impl Evaluation<'_> {
             let stage = Stage::Timing(number);
             let expected = self.expect(self.seeds.timing[number - 1])?;
             let last = number == MODELLED_DRAWS;
-            if last {
-                self.track(true, None)?;
-            }
+            self.tracking = last.then_some(Tracking { garbage: None });
             let replayed = self.draw(stage, &expected, outcome)?;
             if let Err(mismatch) = self.compare(&expected, &replayed.inputs, &replayed.outputs) {
                 outcome
@@ -305,6 +312,7 @@ impl Evaluation<'_> {
             inputs = placed
                 .map_err(|e| self.replay_failed(stage, e))?
                 .map_err(judge)?;
+            self.track(&inputs)?;
         }
         let request = json!({"op": "replay", "offset": offset, "length": length});
         let played: Played = self
@@ -426,7 +434,7 @@ impl Evaluation<'_> {
         outcome: &mut Outcome,
     ) -> Result<(), Halt> {
         if replayed.launches.is_empty() || self.replay.device.is_none() {
-            return self.track(false, None);
+            return Ok(());
         }
         let segment = self
             .replay
@@ -439,7 +447,9 @@ impl Evaluation<'_> {
             },
         ] {
             self.ask_replay_release(stage)?;
-            self.track(true, Some(garbage))?;
+            self.tracking = Some(Tracking {
+                garbage: Some(garbage),
+            });
             // Garbage may well make the call itself fail: it depended on the results.
             let again = match self.play_again(stage, segment, Some(expected)) {
                 Ok(Some(again)) => again,
@@ -459,16 +469,23 @@ impl Evaluation<'_> {
                 break;
             }
         }
-        self.track(false, None)
+        self.tracking = None;
+        Ok(())
     }
 
-    fn track(&mut self, on: bool, garbage: Option<Garbage>) -> Result<(), Halt> {
-        match &mut self.replay.device {
-            Some(device) => device
-                .track(on, garbage, Vec::new())
-                .map_err(|e| judge(format!("virtual GPU: {e}"))),
-            None => Ok(()),
-        }
+    /// Tells the replay's virtual GPU what to watch; it must know which memory is the call's inputs.
+    fn track(&mut self, inputs: &[Value]) -> Result<(), Halt> {
+        let Some(device) = &mut self.replay.device else {
+            return Ok(());
+        };
+        let mut found = Vec::new();
+        inputs.iter().for_each(|v| tensors(v, &mut found));
+        let range = |t: &&Tensor| Some((t.address?, t.span()? as u64));
+        let ranges = found.iter().filter_map(range).collect();
+        let garbage = self.tracking.and_then(|t| t.garbage);
+        device
+            .track(self.tracking.is_some(), garbage, ranges)
+            .map_err(|e| judge(format!("virtual GPU: {e}")))
     }
 
     fn release(&mut self, stage: Stage) -> Result<(), Halt> {

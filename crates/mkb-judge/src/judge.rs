@@ -239,6 +239,7 @@ impl TaskGrader {
             seeds,
             cancel,
             started,
+            tracking: None,
         };
         let result = evaluation.run(outcome)?;
         judge.give_back(&self.problem, reference);
