@@ -1,6 +1,6 @@
 //! What `cargo xtask test` does: set up what is missing, then every test, each step told and timed.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -129,7 +129,12 @@ fn rust(root: &Path) -> Result<()> {
 }
 
 fn python(root: &Path) -> Result<()> {
+    // Some of the tests run kernels, which takes the program that has the virtual GPU.
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = Command::new(cargo);
+    told(build.args(["build", "--package", "mkb"]).current_dir(root))?;
     let mut command = python_of(&ready(root)?);
+    command.env("MKB_PROGRAM", built_program(root));
     command.args([
         "-m",
         "pytest",
@@ -139,6 +144,13 @@ fn python(root: &Path) -> Result<()> {
         "python/tests",
     ]);
     told(command.current_dir(root))
+}
+
+/// Where `cargo build --package mkb` leaves its program.
+fn built_program(root: &Path) -> PathBuf {
+    let folder = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| root.join("target"), |folder| root.join(folder));
+    folder.join("debug").join("mkb")
 }
 
 fn style(root: &Path) -> Result<()> {
