@@ -441,8 +441,9 @@ fn for_each(
             let bytes = views[k].gather(start, n, contiguous[k], &mut buffers[k]);
             views[k].dtype.read(bytes, &mut numbers[k][..n]);
         }
-        for i in 0..n {
-            f(start + i, numbers[0][i], numbers[1][i], numbers[2][i]);
+        let [actual, reference, anchor] = &numbers;
+        for (i, ((a, r), x)) in actual.iter().zip(reference).zip(anchor).take(n).enumerate() {
+            f(start + i, *a, *r, *x);
         }
     }
 }

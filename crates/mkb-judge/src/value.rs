@@ -321,7 +321,7 @@ mod tests {
     #[test]
     fn scalars_are_equal_in_type_and_value() {
         let int = r#"{"t":"int","v":123456789012345678901234567890}"#;
-        assert_eq!(check(int, r#"{"t":"int","v":1}"#).is_err(), true);
+        assert!(check(int, r#"{"t":"int","v":1}"#).is_err());
         assert!(check(r#"{"t":"bool","v":true}"#, r#"{"t":"int","v":1}"#).is_err());
         assert!(check(r#"{"t":"float","v":"nan"}"#, r#"{"t":"float","v":"nan"}"#).is_err());
         assert_eq!(check(r#"{"t":"none"}"#, r#"{"t":"none"}"#), Ok(()));

@@ -79,7 +79,7 @@ impl Kernel<'_> {
                 };
                 Ok(Scalar::new(self.b.cvt(to.ir(), from.ir(), mods, op), to))
             }
-            _ if from.is_float() && to.is_float() => self.convert_float(scalar, to, at),
+            _ if from.is_float() && to.is_float() => self.convert_float(scalar, to),
             _ if from.is_narrow_float() => {
                 let half = self.widen_narrow(&[scalar], at)?[0];
                 self.convert(half, to, at)
@@ -118,7 +118,7 @@ impl Kernel<'_> {
         )
     }
 
-    fn convert_float(&mut self, scalar: Scalar, to: Elem, at: Id) -> Result<Scalar> {
+    fn convert_float(&mut self, scalar: Scalar, to: Elem) -> Result<Scalar> {
         let from = scalar.ty;
         if from == Elem::F32
             && let Some(bits) = scalar.constant()
@@ -140,8 +140,8 @@ impl Kernel<'_> {
             || (from == Elem::BF16 && to == Elem::F64)
             || (from == Elem::F64 && to == Elem::BF16)
         {
-            let single = self.convert_float(scalar, Elem::F32, at)?;
-            return self.convert_float(single, to, at);
+            let single = self.convert_float(scalar, Elem::F32)?;
+            return self.convert_float(single, to);
         }
         Ok(Scalar::new(
             self.b
@@ -183,7 +183,10 @@ impl Kernel<'_> {
             }
             return Ok(out);
         }
-        if matches!(to, Elem::F16 | Elem::BF16) && from == Elem::F32 && lanes.len() % 2 == 0 {
+        if matches!(to, Elem::F16 | Elem::BF16)
+            && from == Elem::F32
+            && lanes.len().is_multiple_of(2)
+        {
             return Ok(self.narrow_halves(lanes, to));
         }
         lanes

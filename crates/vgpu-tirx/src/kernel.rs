@@ -445,7 +445,7 @@ impl<'g> Kernel<'g> {
             None => count.div_ceil(2),
         };
         let align = self.graph.int(buffer, "data_alignment")?.clamp(1, 1024) as u64;
-        let align = u64::try_from(align).unwrap_or(16).next_power_of_two();
+        let align = align.next_power_of_two();
         match scope.as_str() {
             "shared.dyn" => {
                 let root = self.new_root(var);

@@ -596,7 +596,7 @@ impl Kernel<'_> {
         at: Id,
     ) -> Result<Vec<Scalar>> {
         let (word, per_word) = match count {
-            _ if count % 4 == 0 => (U32, 4),
+            _ if count.is_multiple_of(4) => (U32, 4),
             2 => (
                 Elem::Int {
                     bits: 16,
@@ -1146,7 +1146,9 @@ fn raw_halves(pair: &[Scalar]) -> Vec<Scalar> {
 fn access_width(left: usize, size: u32) -> usize {
     [8usize, 4, 2]
         .into_iter()
-        .find(|&width| width <= left && width as u32 * size <= ACCESS_BYTES && left % width == 0)
+        .find(|&width| {
+            width <= left && width as u32 * size <= ACCESS_BYTES && left.is_multiple_of(width)
+        })
         .unwrap_or(1)
 }
 

@@ -1,4 +1,5 @@
 //! What the executor takes for common kernels, on one host thread and on all.
+#![allow(missing_docs)] // criterion's macros make functions without any.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use std::hint::black_box;

@@ -188,7 +188,7 @@ fn python_numbers_are_no_host_data() {
 
 #[test]
 fn nesting_without_end_is_refused() {
-    let mut body = vec![9u8, 1].repeat(100);
+    let mut body = [9u8, 1].repeat(100);
     body.push(0);
     let mut bytes = vec![9];
     bytes.extend([body.len() as u8 | 0x80, (body.len() >> 7) as u8]);

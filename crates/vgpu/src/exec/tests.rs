@@ -7,6 +7,9 @@ use crate::ir::*;
 use crate::lower::Program;
 use crate::numeric;
 
+/// Whether a result is right for its operands.
+type Check = Box<dyn Fn(&[u64], u64) -> Result<(), String>>;
+
 /// Operand tuples of each form.
 const CASES: usize = 1024;
 
@@ -72,7 +75,7 @@ impl Random {
             _ => self.next(),
         };
         // What lies above the type's bits must not matter.
-        if bits < 32 && self.next() % 4 == 0 {
+        if bits < 32 && self.next().is_multiple_of(4) {
             value ^ (self.next() << bits) & 0xffff_ffff
         } else {
             value
@@ -87,10 +90,10 @@ struct Form {
     inst: Inst,
     sources: Vec<Type>,
     result: RegClass,
-    check: Box<dyn Fn(&[u64], u64) -> Result<(), String>>,
+    check: Check,
 }
 
-fn equals(f: impl Fn(&[u64]) -> u64 + 'static) -> Box<dyn Fn(&[u64], u64) -> Result<(), String>> {
+fn equals(f: impl Fn(&[u64]) -> u64 + 'static) -> Check {
     Box::new(move |operands, got| {
         let expected = f(operands);
         if got == expected {

@@ -3,7 +3,7 @@
 use super::*;
 
 #[cfg(target_arch = "x86_64")]
-mod hardware {
+mod control_register {
     use std::arch::asm;
 
     use super::*;
