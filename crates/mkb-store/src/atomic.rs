@@ -36,7 +36,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
 /// Writes JSON as the formats have it: two-space indent, ASCII, no final newline.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn write_json(path: &Path, value: &Value) -> Result<(), StoreError> {
     write(path, json::pretty(value).as_bytes())
 }

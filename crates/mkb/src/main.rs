@@ -1,8 +1,8 @@
 //! MetaKernelBench on the command line.
 //!
 //! - [`cli`]: the commands and their options; [`config`]: where each option's value came from.
-//! - [`run`], [`grade`], [`replay`], [`calibrate`]: the commands that judge.
-//! - [`show`], [`doctor`], [`setup`]: the commands that look, and the one that prepares.
+//! - [`mod@run`], [`mod@grade`], [`mod@replay`], [`mod@calibrate`]: the commands that judge.
+//! - [`mod@show`], [`mod@doctor`], [`mod@setup`]: the commands that look, and the one that prepares.
 //! - [`home`]: where the program finds its parts; [`usage`]: what ends with exit code 2.
 
 mod calibrate;

@@ -2,7 +2,7 @@
 
 use super::{Dtype, Entry, Launch, Tensor, Value};
 
-/// The bytes of `entries`, as a segment; [`parse`] gives them back.
+/// The bytes of `entries`, as a segment; [`super::parse`] gives them back.
 pub fn write(entries: &[Entry<'_>]) -> Vec<u8> {
     let mut out = Vec::new();
     for entry in entries {

@@ -475,7 +475,7 @@ pub enum Inst {
     },
 
     /// Conversion between scalar types (and from a packed type to f16x2/bf16x2: `cvt.rn.f16x2.e4m3x2`).
-    /// `mods.sat` of a conversion to a float is [0,1], of one to an integer clamps (floats always clamp);
+    /// `mods.sat` of a conversion to a float is 0 to 1, of one to an integer clamps (floats always clamp);
     /// `satfinite` clamps to the largest finite value of a narrow float.
     Cvt {
         to: Type,
