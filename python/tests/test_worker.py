@@ -117,6 +117,14 @@ def test_failures_are_told_by_kind(tmp_path: Path) -> None:
         with pytest.raises(Failed) as failed:
             worker.ask("call")
         assert failed.value.kind == "exception" and "SystemExit" in failed.value.message
+        kernel.write_text(
+            "class NotYet(Exception):\n    mkb_incomplete = True\n"
+            "def solve():\n    raise NotYet('tensor cores')\n"
+        )
+        worker.ask("import", path=str(kernel))
+        with pytest.raises(Failed) as failed:
+            worker.ask("call")
+        assert failed.value.kind == "incomplete" and "tensor cores" in failed.value.message
 
 
 def test_outputs_that_are_no_plain_device_tensors_say_so(tmp_path: Path) -> None:

@@ -88,6 +88,7 @@ from ._tensor import (
     make_tensor,
     recast_tensor,
 )
+from .nvgpu._later import Later
 from .nvgpu.common import CacheEvictionPriority
 from .runtime import SymInt, sym_int, sym_int32, sym_int64
 
@@ -97,7 +98,7 @@ make_fragment = make_rmem_tensor
 
 IntTuple = Shape = Stride = Coord = Tile = Tiler = XTuple = Int = Any
 core = _layout
-native_struct = None
+native_struct = Later("cute.native_struct", "use cute.struct")
 
 
 def static(value: Any, **_: Any) -> Any:
@@ -131,7 +132,5 @@ def __getattr__(name: str) -> Any:
 
         return getattr(math, name)
     if name == "experimental":
-        from .nvgpu._later import Later
-
         return Later("cute.experimental", "it is not modelled yet")
     raise AttributeError(f"module 'cutlass.cute' has no attribute {name!r}")
