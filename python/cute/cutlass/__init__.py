@@ -1,8 +1,7 @@
 """`cutlass`: our implementation of the CuTe DSL's documented Python API, for the virtual GPU.
 
 Written from the public documentation, the BSD-3 C++ headers and the BSD-3 example programs. A
-program
-is traced into the device IR of this project; nothing of NVIDIA's package takes part.
+program is traced into the device IR of this project; nothing of NVIDIA's package takes part.
 """
 
 from __future__ import annotations

@@ -25,7 +25,8 @@ from ._ir import (
     user_location,
 )
 from ._numeric import Address, Boolean, Float, Int32, Integer, Numeric, as_numeric, rebits
-from ._opt import check_scopes, optimize, walk_blocks
+from ._opt import optimize
+from ._passes import check_scopes, walk_blocks
 from ._tree import Spec, flatten, rewrap, unflatten
 
 
@@ -159,8 +160,7 @@ def _typed(
 def _mismatch(function: Any, position: int, name: str, wanted: Any, value: Any) -> DSLTypeError:
     return DSLTypeError(
         f"{function.__qualname__}: expects argument #{position + 1} ({name}) to be {wanted}, but "
-        "got "
-        f"{type(value)}"
+        f"got {type(value)}"
     )
 
 
@@ -433,9 +433,8 @@ class Executor:
         for name, spec in template.specs.items():
             if not call.specs[name].matches(spec):
                 raise DSLTypeError(
-                    f"{self.__name__}: argument {name!r} is not of the type that the function "
-                    "was compiled "
-                    f"for ({spec.describe()}), got {call.specs[name].describe()}"
+                    f"{self.__name__}: argument {name!r} is not of the type that the function was "
+                    f"compiled for ({spec.describe()}), got {call.specs[name].describe()}"
                 )
         return call
 
@@ -503,14 +502,12 @@ class KernelFunction:
         if b is None:
             raise DSLRuntimeError(
                 f"the kernel {self._function.__qualname__} is called from Python: call it in a "
-                "function "
-                "decorated with @cute.jit, and launch it there"
+                "function decorated with @cute.jit, and launch it there"
             )
         if b.target != "host":
             raise DSLRuntimeError(
                 f"the kernel {self._function.__qualname__} is called from a kernel: make it a "
-                "@cute.jit "
-                "function to use it inside one"
+                "@cute.jit function to use it inside one"
             )
         kwargs.pop("loc", None)
         kwargs.pop("ip", None)
@@ -575,8 +572,7 @@ class KernelLaunch:
         elif isinstance(smem, int) and smem < needed:
             warnings.warn(
                 f"{self._kernel.__name__}: the launch gives {smem} bytes of shared memory, the "
-                "kernel "
-                f"allocates {needed}",
+                f"kernel allocates {needed}",
                 stacklevel=2,
             )
         numbers = [*dims[0], *dims[1], *dims[2], smem]

@@ -13,7 +13,7 @@ from typing import Any
 
 from . import _fold
 from ._ir import BITS_OF, Array, Block, Builder, Const, Inst, Loc, Operand, Value
-from ._opt import uses, walk_blocks
+from ._passes import uses, walk_blocks
 
 
 class Reg:

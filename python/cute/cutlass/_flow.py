@@ -2,8 +2,7 @@
 call.
 
 A variable that a body may change becomes a one-element :class:`Array` while the body is recorded;
-the
-optimizer turns those into loop-carried values.
+the optimizer turns those into loop-carried values.
 """
 
 from __future__ import annotations
@@ -77,8 +76,7 @@ class LoopRange:
             return iter(builtins.range(*bounds))
         raise DSLRuntimeError(
             f"{_at()}a dynamic range cannot be iterated here: use it directly in `for ... in "
-            "range(...)` "
-            "inside @cute.jit or @cute.kernel, or use cutlass.range_constexpr"
+            "range(...)` inside @cute.jit or @cute.kernel, or use cutlass.range_constexpr"
         )
 
 
@@ -415,9 +413,8 @@ def while_(
             if not cond:
                 return values
             raise DSLRuntimeError(
-                f"{_at()}the condition of this while is always true at trace time: the loop has "
-                "no end. "
-                "Use while cutlass.const_expr(...) for a loop that Python runs"
+                f"{_at()}the condition of this while is always true at trace time: the loop has no "
+                "end. Use while cutlass.const_expr(...) for a loop that Python runs"
             )
         head.cond = _condition(cond)._v
     with b.inside(block):
@@ -438,9 +435,8 @@ def if_expression(cond: Any, a: Callable[[], Any], b: Callable[[], Any]) -> Any:
     )
     if is_unavailable(out):
         raise DSLTypeError(
-            f"{_at()}the two sides of a conditional expression with a dynamic condition must "
-            "have the "
-            "same type: convert one of them"
+            f"{_at()}the two sides of a conditional expression with a dynamic condition must have "
+            "the same type: convert one of them"
         )
     return out
 
@@ -498,9 +494,8 @@ def static_test(cond: Any, statement: str) -> bool:
     """The condition of an `if` or `while` whose body leaves early; it must be static."""
     if _is_dynamic_condition(cond) and current() is not None:
         raise DSLRuntimeError(
-            f"{_at()}`{statement}` inside a dynamic if, for or while is not supported by the "
-            "DSL: guard the "
-            "rest of the body with an if instead, or make the condition static with "
+            f"{_at()}`{statement}` inside a dynamic if, for or while is not supported by the DSL: "
+            "guard the rest of the body with an if instead, or make the condition static with "
             "cutlass.const_expr"
         )
     return bool(cond)

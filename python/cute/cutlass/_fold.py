@@ -1,8 +1,7 @@
 """Owns the value of an instruction on known operands: constant folding, and running host programs.
 
 Registers are unsigned ints holding bits. :func:`evaluate` gives None where it does not know the
-exact
-result of the instruction (approximate special functions are never folded on the device).
+exact result of the instruction (approximate special functions are never folded on the device).
 """
 
 from __future__ import annotations

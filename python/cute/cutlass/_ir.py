@@ -2,8 +2,7 @@
 fills.
 
 The instructions are those of the device IR (`crates/vgpu/IR.md`); registers here are values with
-one
-definition, and what a program may change (loop-carried variables, register fragments) is an
+one definition, and what a program may change (loop-carried variables, register fragments) is an
 :class:`Array`, which the optimizer turns into values.
 """
 

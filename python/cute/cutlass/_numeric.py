@@ -1,8 +1,7 @@
 """Owns the numeric types: dynamic scalars, their operators, promotion and conversion.
 
 Sources: the CuTe DSL documentation (data types, limitations) and the PTX ISA for the operations
-that
-each operator becomes.
+that each operator becomes.
 """
 
 from __future__ import annotations
@@ -117,10 +116,9 @@ class Numeric(metaclass=NumericMeta):
         at = f"{where[0]}:{where[1]}: " if where else ""
         raise DSLRuntimeError(
             f"{at}a dynamic {type(self).__name__} is used as {use}, which needs a value known "
-            "while "
-            "the program is traced. Use control flow that the DSL transforms (if, for, while, "
-            "and, or, "
-            "not inside @cute.jit or @cute.kernel), or pass the value as cutlass.Constexpr"
+            "while the program is traced. Use control flow that the DSL transforms (if, for, "
+            "while, and, or, not inside @cute.jit or @cute.kernel), or pass the value as "
+            "cutlass.Constexpr"
         )
 
     def __bool__(self) -> bool:
@@ -733,8 +731,7 @@ def _divide_by_constant(x: Operand, d: int) -> Operand:
     """`x // d` for 0 <= x < 2^31 and d > 2, not a power of two: one high product and a shift.
 
     With 2^s < d < 2^(s+1) and m = ceil(2^(32+s) / d), m < 2^32 and m * d - 2^(32+s) < 2^(s+1), so
-    the
-    error of x * m / 2^(32+s) is below 1 / d for every x < 2^31.
+    the error of x * m / 2^(32+s) is below 1 / d for every x < 2^31.
     """
     s = d.bit_length() - 1
     m = -(-(1 << (32 + s)) // d)

@@ -23,9 +23,9 @@ DESCRIPTORS = (3, 4, 5)
 
 
 def binary() -> Path | None:
-    """The program: what MKB names, or the newest build in the workspace."""
-    if "MKB" in os.environ:
-        return Path(os.environ["MKB"])
+    """The program: what MKB_PROGRAM names, or the newest build in the workspace."""
+    if "MKB_PROGRAM" in os.environ:
+        return Path(os.environ["MKB_PROGRAM"])
     built = [PYTHON.parent / "target" / kind / "mkb" for kind in ("release", "debug")]
     present = [path for path in built if path.exists()]
     return max(present, key=lambda path: path.stat().st_mtime, default=None)
@@ -36,7 +36,7 @@ def device() -> Iterator[None]:
     """torch on the arena, and a virtual GPU that runs its launches."""
     program = binary()
     if program is None:
-        pytest.skip("no mkb program is built: cargo build, or name one in MKB")
+        pytest.skip("no mkb program is built: cargo build, or name one in MKB_PROGRAM")
     pytest.importorskip("torch")
     arena = os.memfd_create("arena", os.MFD_ALLOW_SEALING)
     os.ftruncate(arena, 8 << 30)

@@ -177,8 +177,7 @@ def make_copy_atom(
         ):
             raise ValueError(
                 f"make_copy_atom: num_bits_per_copy = {num_bits_per_copy} is no power of two of "
-                "whole "
-                f"{copy_internal_type} elements up to 256 bits"
+                f"whole {copy_internal_type} elements up to 256 bits"
             )
     if isinstance(op, CopyG2SOp):
         num_bits_per_copy = num_bits_per_copy or 128
@@ -282,8 +281,7 @@ def copy(
     **kwargs: Any,
 ) -> None:
     """Copy `src` to `dst`, profile (V, Rest...); where `pred` (of the profile of what one
-    instruction
-    moves) does not hold, nothing is copied.
+    instruction moves) does not hold, nothing is copied.
     """
     if not isinstance(atom, CopyAtom):
         raise DSLTypeError(f"cute.copy takes a copy atom, got {type(atom).__name__}")
@@ -434,10 +432,9 @@ def _registers_both(src: Tensor, dst: Tensor) -> bool:
 def _too_narrow(atom: CopyAtom, name: str, a: Pointer, b: Pointer, got: int) -> str:
     return (
         f"{name}: the copy atom moves {atom.num_bits} bits at once, but only {8 * got} bits are "
-        "known to be "
-        f"contiguous and aligned in both {a.type} and {b.type}: give "
-        "from_dlpack(assumed_align=...), make the "
-        "layout static and contiguous, or lower num_bits_per_copy"
+        f"known to be contiguous and aligned in both {a.type} and {b.type}: give "
+        "from_dlpack(assumed_align=...), make the layout static and contiguous, or lower "
+        "num_bits_per_copy"
     )
 
 

@@ -209,8 +209,7 @@ def gemm(atom: MmaAtom, d: Tensor, a: Any, b: Any, c: Tensor, **_: Any) -> None:
     if form is None:
         raise ValueError(
             f"cute.gemm: no form takes {to_str(as_tuple(a.shape))}, {to_str(as_tuple(b.shape))} "
-            "and "
-            f"{to_str(as_tuple(c.shape))}"
+            f"and {to_str(as_tuple(c.shape))}"
         )
     modes = {
         "v": ((0,), (0,)),

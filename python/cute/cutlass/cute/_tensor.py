@@ -181,9 +181,8 @@ class Tensor(TensorBase):
                 raise DSLTypeError(f"store takes a TensorSSA, got {type(data).__name__}")
         if len(data._items) != n:
             raise DSLTypeError(
-                f"store: a value of shape {to_str(as_tuple(data.shape))} does not fit a tensor "
-                "of shape "
-                f"{to_str(as_tuple(self.shape))}"
+                f"store: a value of shape {to_str(as_tuple(data.shape))} does not fit a tensor of "
+                f"shape {to_str(as_tuple(self.shape))}"
             )
         if data.dtype is not self._iter.dtype:
             data = data.to(self._iter.dtype)
@@ -298,8 +297,7 @@ def rebuild_layout(layout: Any, leaves: list[Any]) -> Any:
 
 def vectors(tensor: Tensor, n: int, max_bytes: int) -> Iterator[tuple[Pointer, list[list[int]]]]:
     """Accesses that cover a tensor of static shape: a pointer, and for each element in a row from
-    it
-    the indices (counted colexicographically) that lie there. Each is as wide as the layout, the
+    it the indices (counted colexicographically) that lie there. Each is as wide as the layout, the
     known alignment and `max_bytes` allow.
     """
     groups = placed(tensor, n)

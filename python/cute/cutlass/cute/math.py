@@ -1,8 +1,7 @@
 """Owns `cute.math`: functions of floats, for scalars and for `TensorSSA` values alike.
 
-Without `fastmath` the results are within a few units in the last place of a single (the bounds
-that the
-CUDA documentation states for its own functions guided what is promised); with it, the machine's
+Without `fastmath` the results are within a few units in the last place of a single (the bounds that
+the CUDA documentation states for its own functions guided what is promised); with it, the machine's
 approximations are used as they are. Narrower floats are computed as singles.
 """
 

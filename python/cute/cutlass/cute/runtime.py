@@ -235,8 +235,7 @@ class _Tensor:
                     raise ValueError(
                         "Can't deduce the leading dimension from layout (multiple dimensions have "
                         f"stride 1 but {'none has' if not ones else 'more than one has'} size > "
-                        "1), "
-                        "please specify the leading_dim explicitly"
+                        "1), please specify the leading_dim explicitly"
                     )
             leading_dim = ones[0] if ones else None
         else:
@@ -296,8 +295,7 @@ class _Tensor:
             if self._shape[i] != 1 and self._stride[i] != expected:
                 raise ValueError(
                     f"mark_compact_shape_dynamic: the layout {self._shape}:{self._stride} is not "
-                    "compact "
-                    f"in the order {tuple(order)}"
+                    f"compact in the order {tuple(order)}"
                 )
             expected *= self._shape[i]
         shapes = list(self._shape_sym)
@@ -378,8 +376,7 @@ class _Tensor:
                 if sym is None and a != b and not (what == "stride" and self._shape[i] == 1):
                     raise DSLRuntimeError(
                         f"the function was compiled for {what}[{i}] = {b}, got {a}: compile it "
-                        "again, or "
-                        "mark the dimension dynamic"
+                        "again, or mark the dimension dynamic"
                     )
         out = _Tensor(
             self._source,
