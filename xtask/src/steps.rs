@@ -1,7 +1,8 @@
 //! What `cargo xtask test` does: set up what is missing, then every test, each step told and timed.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -62,7 +63,7 @@ pub fn test(root: &Path, chosen: &[Step]) -> bool {
         .filter(|step| chosen.is_empty() || chosen.contains(step))
         .collect();
     let mut lines = Vec::new();
-    let mut sound = true;
+    let mut errors = Vec::new();
     for (number, step) in steps.iter().enumerate() {
         println!("[{}/{}] {}", number + 1, steps.len(), step.title());
         let began = Instant::now();
@@ -71,14 +72,17 @@ pub fn test(root: &Path, chosen: &[Step]) -> bool {
         match result {
             Ok(()) => lines.push(format!("  ok      {} ({took} s)", step.title())),
             Err(error) => {
-                sound = false;
                 println!("{error:#}");
+                errors.push(format!("{}:\n{error:#}\n", step.title()));
                 lines.push(format!("  FAILED  {} ({took} s)", step.title()));
             }
         }
     }
+    if steps.len() > 1 && !errors.is_empty() {
+        println!("\nWhat failed\n\n{}", errors.join("\n"));
+    }
     println!("\n{}", lines.join("\n"));
-    sound
+    errors.is_empty()
 }
 
 fn architecture(root: &Path) -> Result<()> {
@@ -179,12 +183,75 @@ fn python_of(environment: &Environment) -> Command {
     command
 }
 
-/// Runs a program whose output the person sees.
+/// Runs a program whose output the person sees. What it says of failures stands in the error again,
+/// so that it is found at the end of a long log.
 fn told(command: &mut Command) -> Result<()> {
     let shown = format!("{command:?}");
-    let status = command.status().with_context(|| shown.clone())?;
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| shown.clone())?;
+    let mut failures = Failures::default();
+    let output = child.stdout.take().context("no standard output")?;
+    for line in BufReader::new(output).split(b'\n') {
+        let line = String::from_utf8_lossy(&line?).into_owned();
+        println!("{line}");
+        failures.line(&line);
+    }
+    let status = child.wait()?;
     if !status.success() {
-        bail!("{shown}: {status}");
+        bail!("{}{shown}: {status}", failures.text);
     }
     Ok(())
+}
+
+/// Lines of `cargo test`'s and pytest's output from which failures are told to where a summary ends
+/// them.
+#[derive(Debug, Default)]
+struct Failures {
+    inside: bool,
+    text: String,
+}
+
+impl Failures {
+    /// Bytes that are kept.
+    const LIMIT: usize = 20_000;
+
+    fn line(&mut self, line: &str) {
+        let title = line.trim_matches('=').trim();
+        if line == "failures:"
+            || (line.starts_with("==") && ["FAILURES", "ERRORS"].contains(&title))
+        {
+            self.inside = true;
+        } else if line.starts_with("test result:") {
+            self.inside = false;
+        }
+        if self.inside && self.text.len() + line.len() < Self::LIMIT {
+            self.text.push_str(line);
+            self.text.push('\n');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(text: &str) -> String {
+        let mut failures = Failures::default();
+        text.lines().for_each(|line| failures.line(line));
+        failures.text
+    }
+
+    #[test]
+    fn what_cargo_says_of_failures_is_kept() {
+        let text = "test a ... FAILED\n\nfailures:\n\n---- a stdout ----\nleft: 1\n\ntest result: FAILED. 0 passed\ntest b ... ok\n";
+        assert_eq!(kept(text), "failures:\n\n---- a stdout ----\nleft: 1\n\n");
+    }
+
+    #[test]
+    fn what_pytest_says_of_failures_is_kept() {
+        let text = "..F\n==== FAILURES ====\nE  assert 1 == 2\n==== short test summary info ====\nFAILED a.py\n";
+        assert_eq!(kept(text), text.strip_prefix("..F\n").expect("its start"));
+    }
 }

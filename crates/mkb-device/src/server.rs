@@ -35,7 +35,7 @@ impl Default for ServerOptions {
         Self {
             threads: 1,
             seed: 0,
-            step_budget: 20_000_000_000,
+            step_budget: 8_000_000_000,
         }
     }
 }

@@ -53,18 +53,26 @@ fn a_run_killed_again_and_again_finishes_each_trial_once() {
     let folder = tempfile::tempdir().expect("a folder");
     // Before any kill, so that no problem file is ever half-written.
     World::in_folder(folder.path(), &PROBLEMS);
+    let log = folder.path().join("finished.log");
+    let finished = || fs::read_to_string(&log).map_or(0, |text| text.lines().count());
     let mut converged = false;
     let mut kills = 0;
     for round in 0..200_u64 {
+        let before = finished();
         let mut child = Command::new(std::env::current_exe().expect("this program"))
             .args(["--exact", "run_process", "--nocapture"])
             .env(FOLDER, folder.path())
             .stdout(Stdio::piped())
             .spawn()
             .expect("spawned");
-        // Longer each round, so that the run gets somewhere on any machine.
-        let wait = Duration::from_millis(10 + round * 3 + (round * 7_919) % 60);
-        std::thread::sleep(wait);
+        // Now before anything, now when a trial has ended: so that the run gets somewhere on a slow
+        // machine and is killed often on a fast one.
+        if round % 2 == 1 {
+            while finished() == before && child.try_wait().expect("asked").is_none() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        std::thread::sleep(Duration::from_millis((round * 7_919) % 23));
         if child.try_wait().expect("asked").is_none() {
             child.kill().expect("killed");
             kills += 1;
@@ -78,7 +86,7 @@ fn a_run_killed_again_and_again_finishes_each_trial_once() {
         assert!(!output.status.success(), "{text}");
     }
     assert!(converged && kills >= 3, "{kills} kills");
-    let log = fs::read_to_string(folder.path().join("finished.log")).expect("read");
+    let log = fs::read_to_string(&log).expect("read");
     let mut finished: BTreeMap<&str, usize> = BTreeMap::new();
     for line in log.lines() {
         *finished.entry(line).or_default() += 1;

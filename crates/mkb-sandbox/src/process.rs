@@ -178,6 +178,7 @@ struct State {
     deadline: Option<Instant>,
     obeyed: u64,
     peak: u64,
+    shared: Vec<SharedMemory>,
 }
 
 impl Watched {
@@ -286,6 +287,7 @@ impl Process {
             state: Mutex::new(State {
                 commands: Some(command_write),
                 deadline: start.time.map(|t| Instant::now() + t),
+                shared: start.shared,
                 ..State::default()
             }),
             changed: Condvar::new(),
@@ -296,7 +298,6 @@ impl Process {
             pid,
             isolation: start.isolation,
             limits: start.limits.clone(),
-            shared: start.shared,
             disk: start.disk,
         };
         let thread = thread::Builder::new()
@@ -324,6 +325,11 @@ impl Process {
     /// Sets the time from now after which it is ended; none: no end.
     pub fn set_time(&self, time: Option<Duration>) {
         self.watched.lock().deadline = time.map(|t| Instant::now() + t);
+    }
+
+    /// Replaces the memory shared with the driver, for a process that is handed it while it runs.
+    pub fn set_shared(&self, shared: Vec<SharedMemory>) {
+        self.watched.lock().shared = shared;
     }
 
     /// The outcome, if it has ended.
@@ -455,7 +461,6 @@ struct Watch {
     pid: i32,
     isolation: Isolation,
     limits: Limits,
-    shared: Vec<SharedMemory>,
     disk: Vec<PathBuf>,
 }
 
@@ -535,18 +540,22 @@ impl Watch {
     fn look_at_memory(&self) {
         let limit = self.limits.memory_bytes;
         let mut filled = 0;
-        for memory in &self.shared {
+        let mut over = None;
+        for memory in &self.watched.lock().shared {
             let Ok(stat) = rustix::fs::fstat(&memory.file) else {
                 continue;
             };
-            let bytes = stat.st_blocks as u64 * 512;
+            let bytes = stat.st_blocks.unsigned_abs() * 512;
             filled += bytes;
             if bytes > memory.max_bytes {
-                self.end(Outcome::OverMemory {
+                over = Some(Outcome::OverMemory {
                     used: bytes,
                     limit: memory.max_bytes,
                 });
             }
+        }
+        if let Some(over) = over {
+            self.end(over);
         }
         let pids = measure::tree(self.pid);
         let memory = measure::memory(&pids);

@@ -121,6 +121,27 @@ pub(crate) fn filters(strictness: Strictness) -> Result<Vec<BpfProgram>> {
         .collect::<Result<Vec<_>>>()?;
     refused.insert(libc::SYS_ioctl, typing);
 
+    // Limits and priority of another process: one that has the same user may be meant to go on
+    // when the caller has ended.
+    let other = |argument| -> Result<Vec<SeccompRule>> {
+        let condition = condition(argument, SeccompCmpOp::Ne, 0)?;
+        Ok(vec![
+            SeccompRule::new(vec![condition]).map_err(unsupported)?,
+        ])
+    };
+    refused.insert(libc::SYS_prlimit64, other(0)?);
+    for call in [libc::SYS_setpriority, libc::SYS_ioprio_set] {
+        refused.insert(call, other(1)?);
+    }
+    for call in [
+        libc::SYS_sched_setaffinity,
+        libc::SYS_sched_setscheduler,
+        libc::SYS_sched_setparam,
+        libc::SYS_sched_setattr,
+    ] {
+        refused.insert(call, other(0)?);
+    }
+
     let absent = ABSENT.iter().map(|&nr| (nr, vec![])).collect();
     Ok(vec![
         no_x32(),

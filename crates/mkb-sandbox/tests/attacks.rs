@@ -446,6 +446,39 @@ fn the_drivers_shared_memory_has_a_limit_of_its_own() {
 }
 
 #[test]
+fn shared_memory_can_be_named_while_the_program_runs() {
+    let mut s = snake(FILL_ARENA);
+    s.limits.memory_bytes = 200 * MIB;
+    let file = arena(1 << 36);
+    let ours = rustix::io::dup(&file).unwrap();
+    s.pass(file);
+    let p = s.spawn().unwrap();
+    p.set_shared(vec![SharedMemory {
+        file: ours,
+        max_bytes: 1024 * MIB,
+    }]);
+    assert_eq!(p.wait(), Outcome::Exited(0));
+}
+
+#[test]
+fn a_child_cannot_change_limits_or_priority_of_its_parent() {
+    let (outcome, text) = python(
+        "import os, resource\n\
+         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n\
+         os.sched_setaffinity(0, os.sched_getaffinity(0)); os.nice(1)\n\
+         if os.fork(): os.wait(); raise SystemExit\n\
+         p = os.getppid()\n\
+         for change in (lambda: resource.prlimit(p, resource.RLIMIT_DATA, (1, 1)),\n\
+         \x20       lambda: os.setpriority(os.PRIO_PROCESS, p, 19),\n\
+         \x20       lambda: os.sched_setaffinity(p, os.sched_getaffinity(0)),\n\
+         \x20       lambda: os.sched_setscheduler(p, os.SCHED_IDLE, os.sched_param(0))):\n\
+         \x20   try: change(); print('CHANGED')\n\
+         \x20   except PermissionError: print('refused')",
+    );
+    assert_eq!((outcome, text), (Outcome::Exited(0), "refused\n".repeat(4)));
+}
+
+#[test]
 fn a_full_tmp_is_the_programs_own_problem() {
     let mut s = submission(&[
         "/bin/sh",

@@ -242,6 +242,13 @@ impl Case {
 
 type Make = fn() -> Case;
 
+/// CPU time of this thread (Linux): what counts on a machine that has other work.
+fn cpu_seconds() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanoseconds = text.split_whitespace().next();
+    nanoseconds.and_then(|n| n.parse().ok()).unwrap_or(0.0) * 1e-9
+}
+
 fn kernels(criterion: &mut Criterion) {
     const MILLION: usize = 1 << 20;
     let cases: [(&str, Make); 5] = [
@@ -268,7 +275,18 @@ fn kernels(criterion: &mut Criterion) {
             group.bench_function(format!("{threads}_threads"), |bencher| {
                 let case = case.get_or_insert_with(make);
                 let instructions = case.run(threads).counts.instructions();
-                println!("{name}: {instructions} warp instructions");
+                if threads == 1 {
+                    let before = cpu_seconds();
+                    for _ in 0..5 {
+                        black_box(case.run(1));
+                    }
+                    let each = (cpu_seconds() - before) / 5.0;
+                    println!(
+                        "{name}: {instructions} warp instructions, {:.1} ms and {:.0} M/s of CPU time",
+                        each * 1e3,
+                        instructions as f64 / each / 1e6
+                    );
+                }
                 bencher.iter(|| black_box(case.run(threads)));
             });
         }

@@ -425,6 +425,36 @@ fn sums_of_floats_in_global_memory_are_in_block_order_on_any_number_of_threads()
 }
 
 #[test]
+fn a_block_that_reads_what_it_added_sees_the_sum() {
+    // Each block adds to a place of its own, then doubles what stands there.
+    let text = r#"
+.vir 1
+.kernel @k (%out: 8) {
+  .reg pred %p
+  .reg b32 %c %t %x
+  .reg b64 %po
+  ld.param.b64 %po, [0]
+  mov.special %c, ctaid.x
+  mov.special %t, tid.x
+  mad.wide.u32 %po, %c, 4, %po
+  red.add.global.f32 [%po], 1.5
+  bar.sync 0
+  setp.eq.u32 %p, %t, 0
+  @%p ld.global.f32 %x, [%po]
+  @%p add.f32 %x, %x, %x
+  @%p st.global.f32 [%po], %x
+}
+"#;
+    let mut bench = Bench::new();
+    bench.options.threads = 2;
+    let out = bench.place(&[0f32; 50]);
+    bench
+        .run(text, LaunchConfig::linear(50, 64), &params(&[out]))
+        .unwrap();
+    assert_eq!(bench.read::<f32>(out, 50), vec![192.0; 50]);
+}
+
+#[test]
 fn tickets_from_an_atomic_are_each_given_once_and_alike_on_any_number_of_threads() {
     let text = r#"
 .vir 1

@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Rounds in a row in which only timed waits ran, after which a CTA counts as stuck.
 const FRUITLESS_ROUNDS: u32 = 64;
+/// Sums of floats that may wait for earlier CTAs.
+const SUMS_LIMIT: usize = 1 << 24;
 /// Bytes of text that a launch may print.
 const PRINT_LIMIT: usize = 1 << 20;
 
@@ -70,6 +72,7 @@ struct State {
     printed_bytes: usize,
     /// Sums of floats of chunks that wait for earlier ones, by chunk.
     waiting: BTreeMap<u64, Vec<Deferred>>,
+    waiting_sums: usize,
     applied: u64,
 }
 
@@ -121,11 +124,22 @@ impl Shared {
     fn apply(&self, exec: &mut Exec<'_>, chunk: u64) {
         let sums = std::mem::take(&mut exec.deferred);
         let mut state = self.state();
+        // Whoever has the next chunk never waits here, so this ends.
+        while state.applied != chunk && state.waiting_sums > SUMS_LIMIT {
+            drop(state);
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            if self.end.load(Ordering::Relaxed) != u64::MAX {
+                return;
+            }
+            state = self.state();
+        }
+        state.waiting_sums += sums.len();
         state.waiting.insert(chunk, sums);
         while let Some(sums) = {
             let applied = state.applied;
             state.waiting.remove(&applied)
         } {
+            state.waiting_sums -= sums.len();
             for sum in sums {
                 // SAFETY: the access was checked when it was deferred.
                 unsafe {

@@ -155,10 +155,10 @@ lane_functions! {
     F32FromBf16(a: u32) -> u32 = out32(f(Brain::widen(a & 0xffff)));
     F16FromF32(a: u32) -> u32 = Half::narrow(a);
     Bf16FromF32(a: u32) -> u32 = Brain::narrow(a);
-    S32FromF32Zero(a: u32) -> u32 = (f(a) as i32) as u32;
-    S32FromF32Near(a: u32) -> u32 = (near(f(a)) as i32) as u32;
-    S32FromF32Down(a: u32) -> u32 = (f(a).floor() as i32) as u32;
-    S32FromF32Up(a: u32) -> u32 = (f(a).ceil() as i32) as u32;
+    S32FromF32Zero(a: u32) -> u32 = to_s32(f(a));
+    S32FromF32Near(a: u32) -> u32 = to_s32(near(f(a)));
+    S32FromF32Down(a: u32) -> u32 = to_s32(f(a).floor());
+    S32FromF32Up(a: u32) -> u32 = to_s32(f(a).ceil());
     U32FromF32Zero(a: u32) -> u32 = f(a) as u32;
     RoundF32Near(a: u32) -> u32 = out32(near(f(a)));
     RoundF32Zero(a: u32) -> u32 = out32(f(a).trunc());
@@ -188,6 +188,22 @@ lane_functions! {
         let (lo, hi) = (Half::widen(a & 0xffff), Half::widen(a >> 16));
         to_e5m2(lo) | to_e5m2(hi) << 8
     };
+}
+
+/// As `as i32` has it: cut, clamped, NaN as zero; written so that it becomes vector code.
+#[inline(always)]
+fn to_s32(value: f32) -> u32 {
+    const END: f32 = 2_147_483_648.0;
+    // The largest single below 2^31 is 2^31 - 128.
+    let inside = value.max(-END).min(END - 128.0);
+    let inside = if value.is_nan() { 0.0 } else { inside };
+    // SAFETY: it is a number from -2^31 to 2^31 - 128.
+    let integer = unsafe { inside.to_int_unchecked::<i32>() };
+    if value >= END {
+        i32::MAX as u32
+    } else {
+        integer as u32
+    }
 }
 
 /// To the nearest integral value, ties to even: adding and subtracting 2^23 rounds what is smaller.

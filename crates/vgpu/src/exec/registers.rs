@@ -78,6 +78,14 @@ impl Exec<'_> {
     /// # Safety
     /// As for [`Exec::read`]; `lane` below 32.
     #[inline(always)]
+    pub unsafe fn read_lane<T: Lane>(&self, offset: u32, lane: usize) -> T {
+        // SAFETY: as for `read`.
+        unsafe { *self.regs.add(offset as usize).cast::<T>().add(lane) }
+    }
+
+    /// # Safety
+    /// As for [`Exec::read`]; `lane` below 32.
+    #[inline(always)]
     pub unsafe fn write_lane<T: Lane>(&mut self, offset: u32, lane: usize, value: T) {
         // SAFETY: as for `write`.
         unsafe { *self.regs.add(offset as usize).cast::<T>().add(lane) = value }

@@ -20,7 +20,8 @@ fn members<const I: u8>(
     // SAFETY: lowering chose a 32-bit register.
     let named = unsafe { x.read::<u32>(register) };
     let first = mask.trailing_zeros() as usize % 32;
-    let members = named[first];
+    // SAFETY: as above; read from the register, since the copy may be a vector.
+    let members = unsafe { x.read_lane::<u32>(register, first) };
     let differs = mask_of::<I>(|lane| named[lane] != members);
     // Lanes that returned count as having arrived.
     let missing = members & x.live & !mask;

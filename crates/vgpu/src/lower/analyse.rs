@@ -9,29 +9,84 @@ use crate::ir::{
 };
 use std::collections::HashSet;
 
+/// Instructions that are looked at, beyond which a kernel counts as ordered.
+const WORK_LIMIT: usize = 20_000_000;
+
 /// Whether CTAs may depend on each other's order through global memory, and by what: results of
 /// atomics, reductions that do not commute, accesses that order memory, and loops that end when a load
 /// says so.
 pub(super) fn ordered(kernel: &Kernel) -> Option<&'static str> {
-    ordered_block(&kernel.body, &mut Vec::new())
+    ordered_block(&kernel.body, &mut { WORK_LIMIT }).or_else(|| {
+        let mut sums = Sums::default();
+        sums.block(&kernel.body, false);
+        sums.why
+    })
+}
+
+/// Sums of floats in global memory are applied when their CTA has ended, unless that could show: where
+/// a CTA goes on to access global memory, or may have any number of them.
+#[derive(Default)]
+struct Sums {
+    seen: bool,
+    why: Option<&'static str>,
+}
+
+impl Sums {
+    fn block(&mut self, block: &Block, in_loop: bool) {
+        for node in block {
+            match &node.kind {
+                NodeKind::Inst { inst, .. } => self.inst(inst, in_loop),
+                NodeKind::If {
+                    then, otherwise, ..
+                } => {
+                    self.block(then, in_loop);
+                    self.block(otherwise, in_loop);
+                }
+                NodeKind::Loop { body } => self.block(body, true),
+                _ => {}
+            }
+        }
+    }
+
+    fn inst(&mut self, inst: &Inst, in_loop: bool) {
+        match inst {
+            Inst::Atomic {
+                op: AtomicOp::Add,
+                ty,
+                space,
+                ..
+            } if device_memory(*space) && !ty.is_integer() => {
+                self.seen = true;
+                if in_loop {
+                    self.why = Some("a loop of it adds floats into global memory");
+                }
+            }
+            Inst::Ld { space, .. } | Inst::St { space, .. } | Inst::Atomic { space, .. }
+                if self.seen && device_memory(*space) =>
+            {
+                self.why = Some("it adds floats into global memory and then accesses it");
+            }
+            Inst::CpAsync { .. } if self.seen => {
+                self.why = Some("it adds floats into global memory and then accesses it");
+            }
+            _ => {}
+        }
+    }
 }
 
 fn device_memory(space: Space) -> bool {
     matches!(space, Space::Global | Space::Generic)
 }
 
-fn ordered_block<'k>(block: &'k Block, loops: &mut Vec<&'k Block>) -> Option<&'static str> {
+fn ordered_block(block: &Block, work: &mut usize) -> Option<&'static str> {
     for node in block {
         let why = match &node.kind {
             NodeKind::Inst { inst, .. } => ordered_inst(inst),
             NodeKind::If {
                 then, otherwise, ..
-            } => ordered_block(then, loops).or_else(|| ordered_block(otherwise, loops)),
+            } => ordered_block(then, work).or_else(|| ordered_block(otherwise, work)),
             NodeKind::Loop { body } => {
-                loops.push(body);
-                let why = ordered_block(body, loops);
-                loops.pop();
-                why.or_else(|| waits_on_memory(body))
+                ordered_block(body, work).or_else(|| waits_on_memory(body, work))
             }
             _ => None,
         };
@@ -62,16 +117,24 @@ fn ordered_inst(inst: &Inst) -> Option<&'static str> {
 
 /// Whether a loop may wait for another CTA: it has no store or barrier that makes progress of its own
 /// and is left by what a load of global memory in it says.
-fn waits_on_memory(body: &Block) -> Option<&'static str> {
+fn waits_on_memory(body: &Block, work: &mut usize) -> Option<&'static str> {
     let mut flow = Flow::default();
-    flow.block(body);
     // Follow the data until nothing new is found; the first round may see uses before definitions.
-    while flow.grew {
+    loop {
         flow.grew = false;
+        flow.visited = 0;
         flow.block(body);
+        if flow.decides {
+            return Some("a loop of it ends by what it loads from global memory");
+        }
+        if !flow.grew {
+            return None;
+        }
+        *work = work.saturating_sub(flow.visited);
+        if *work == 0 {
+            return Some("its loops are too large to tell whether they wait for memory");
+        }
     }
-    flow.decides
-        .then_some("a loop of it ends by what it loads from global memory")
 }
 
 #[derive(Default)]
@@ -79,10 +142,12 @@ struct Flow {
     loaded: HashSet<Reg>,
     grew: bool,
     decides: bool,
+    visited: usize,
 }
 
 impl Flow {
     fn block(&mut self, block: &Block) {
+        self.visited += block.len();
         for node in block {
             match &node.kind {
                 NodeKind::Inst { guard, inst } => {
