@@ -1,5 +1,6 @@
 //! What `cargo xtask test` does: set up what is missing, then every test, each step told and timed.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -93,10 +94,7 @@ fn architecture(root: &Path) -> Result<()> {
         println!("  {name}: {}", if found.is_empty() { "yes" } else { "NO" });
         broken.extend(found.into_iter().map(|what| format!("{name}: {what}")));
     }
-    if !broken.is_empty() {
-        bail!("{}", broken.join("\n"));
-    }
-    Ok(())
+    all_well(&broken)
 }
 
 struct Told;
@@ -137,17 +135,37 @@ fn python(root: &Path) -> Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
     told(build.args(["build", "--package", "mkb"]).current_dir(root))?;
-    let mut command = python_of(&ready(root)?);
-    command.env("MKB_PROGRAM", built_program(root));
-    command.args([
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "python/tests",
-    ]);
-    told(command.current_dir(root))
+    let environment = ready(root)?;
+    let mut failed = Vec::new();
+    for tests in sessions(&root.join("python/tests"))? {
+        let mut command = python_of(&environment);
+        command.env("MKB_PROGRAM", built_program(root));
+        command.args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]);
+        command.args(tests);
+        if let Err(error) = told(command.current_dir(root)) {
+            failed.push(error.to_string());
+        }
+    }
+    all_well(&failed)
+}
+
+/// What pytest is started on, one process each: torch's CUDA side is there once in a process, with a
+/// device or without one, so each folder's tests have a process, and so have those beside the folders.
+fn sessions(tests: &Path) -> Result<Vec<Vec<PathBuf>>> {
+    let (mut folders, mut files) = (Vec::new(), Vec::new());
+    for entry in fs::read_dir(tests).with_context(|| tests.display().to_string())? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if path.is_dir() && !name.starts_with("__") {
+            folders.push(path);
+        } else if name.starts_with("test_") {
+            files.push(path);
+        }
+    }
+    folders.sort();
+    files.sort();
+    let folders = folders.into_iter().map(|folder| vec![folder]);
+    Ok(folders.chain([files]).collect())
 }
 
 /// Where `cargo build --package mkb` leaves its program.
@@ -171,6 +189,10 @@ fn style(root: &Path) -> Result<()> {
             failed.push(error.to_string());
         }
     }
+    all_well(&failed)
+}
+
+fn all_well(failed: &[String]) -> Result<()> {
     if !failed.is_empty() {
         bail!("{}", failed.join("\n"));
     }
