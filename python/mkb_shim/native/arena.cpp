@@ -26,6 +26,9 @@ constexpr uint64_t kDefaultSize = 64ull << 30;
 constexpr uint64_t kPoisonFreed = 64ull << 20;
 // Freed blocks above that size stay in memory up to this sum; the rest goes back to the system.
 constexpr uint64_t kKeepResident = 4ull << 30;
+// What trimming leaves: the next draw of a small workload finds its pages there, and a page taken anew
+// costs more than most operations do on it.
+constexpr uint64_t kKeepTrimmed = 768ull << 20;
 // Smaller free blocks are not worth a system call when memory is trimmed.
 constexpr uint64_t kWorthTrimming = 1ull << 20;
 constexpr uint64_t kPage = 4096;
@@ -113,6 +116,9 @@ class Arena {
 
   void trim() {
     std::lock_guard<std::mutex> lock(mutex_);
+    uint64_t unused = highest_ - bump_;
+    for (auto& [address, extent] : by_address_) unused += extent;
+    if (unused <= kKeepTrimmed) return;
     for (auto& [address, extent] : by_address_)
       if (extent >= kWorthTrimming) give_to_system(address, extent);
     if (highest_ - bump_ >= kWorthTrimming) give_to_system(bump_, highest_ - bump_);

@@ -34,7 +34,7 @@ int mkb_arena_find(const void* address, mkb_allocation* found);
 // Total size of the arena, bytes now allocated, and the most that ever were.
 void mkb_arena_usage(uint64_t* total, uint64_t* allocated, uint64_t* peak);
 
-// Gives the memory of large free blocks back to the system.
+// Gives the memory of large free blocks back to the system where they hold more than 768 MiB.
 void mkb_arena_trim(void);
 
 // Whether new memory is poisoned where it is asked for (1 at first): 0 while a driver is to fill it.
