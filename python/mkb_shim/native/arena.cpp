@@ -118,7 +118,10 @@ class Arena {
     std::lock_guard<std::mutex> lock(mutex_);
     uint64_t unused = highest_ - bump_;
     for (auto& [address, extent] : by_address_) unused += extent;
-    if (unused <= kKeepTrimmed) return;
+    if (unused <= kKeepTrimmed) {
+      idle_ = unused;
+      return;
+    }
     for (auto& [address, extent] : by_address_)
       if (extent >= kWorthTrimming) give_to_system(address, extent);
     if (highest_ - bump_ >= kWorthTrimming) give_to_system(bump_, highest_ - bump_);
@@ -178,6 +181,8 @@ class Arena {
     }
     if (extent > kArenaBase + total_ - bump_) return 0;
     uint64_t address = bump_;
+    // Freed blocks at the end went back into what lies above `bump_`.
+    if (address < highest_) idle_ -= std::min(idle_, extent);
     bump_ += extent;
     highest_ = std::max(highest_, bump_);
     return address;
