@@ -9,7 +9,7 @@ BATCH_SIZE = 14509
 HIDDEN_SIZE = 4096
 
 # Not a multiple of any power of two above 1, as the full batch is not.
-REDUCED = {"BATCH_SIZE": 2051}
+REDUCED = {"BATCH_SIZE": 1361}
 
 
 def reference(hidden_states: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor):
