@@ -120,7 +120,7 @@ def check(status: int) -> None:
 
 @contextlib.contextmanager
 def unpoisoned() -> Iterator[None]:
-    """New memory is not poisoned: the driver is to fill it."""
+    """Neither new nor freed memory is poisoned."""
     library().mkb_memory_poison_new(0)
     try:
         yield

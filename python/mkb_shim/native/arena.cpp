@@ -74,7 +74,7 @@ class Arena {
     live_.erase(found);
     allocated_ -= block.size;
     if (block.reported) gone_.emplace_back(address, block.size);
-    wipe(address, block.size, poison);
+    wipe(address, block.size, poison && poison_new_);
     give_back(address, block.extent);
     auto hook = free_hook_;
     // The hook takes locks of its own, whose holders may ask us for an allocation.

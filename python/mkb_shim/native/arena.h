@@ -37,7 +37,8 @@ void mkb_arena_usage(uint64_t* total, uint64_t* allocated, uint64_t* peak);
 // Gives the memory of large free blocks back to the system where they hold more than 768 MiB.
 void mkb_arena_trim(void);
 
-// Whether new memory is poisoned where it is asked for (1 at first): 0 while a driver is to fill it.
+// Whether new and freed memory is poisoned where it is asked for (1 at first): 0 while a driver is to
+// fill it, and for trusted work that another run of the same code has checked.
 void mkb_arena_poison_new(int yes);
 
 // The file descriptor that backs the arena (our own memfd where none was given).
