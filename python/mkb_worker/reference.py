@@ -69,7 +69,7 @@ class Reference:
         }
 
     def anchor(self, _request: Json) -> Json:
-        # What reads memory that nobody wrote shows in the reference itself, whose memory is poisoned.
+        # What reads memory that nobody wrote shows in the reference itself: its memory is poisoned.
         with pinned(), native.unpoisoned():
             inputs = [_widen(_copy(value)) for value in self._inputs()]
             outputs = self._problem().reference(*inputs)
