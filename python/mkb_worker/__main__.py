@@ -16,6 +16,8 @@ Handler = Callable[[Json], Json]
 
 #: Longest message and traceback of an answer, in characters.
 _LONGEST = 20_000
+#: Where the workers' own code lies; its frames tell a submission's author nothing.
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -102,10 +104,30 @@ def answer(handlers: dict[str, Handler], line: bytes) -> Json:
         return _failure("incomplete" if incomplete else "exception", error)
 
 
+def traced(error: BaseException) -> str:
+    """The traceback from the submission's first line on, without the folders of what is installed."""
+    told = traceback.TracebackException.from_exception(error)
+    waiting, seen = [told], set()
+    while waiting:
+        part = waiting.pop()
+        if part is None or id(part) in seen:
+            continue
+        seen.add(id(part))
+        ours = [frame.filename.startswith(_HERE) for frame in part.stack]
+        if not all(ours):
+            part.stack = traceback.StackSummary.from_list(part.stack[ours.index(False) :])
+        waiting += [part.__cause__, part.__context__, *(getattr(part, "exceptions", None) or ())]
+    text = "".join(told.format())
+    # The longest first: folders of the path lie in each other.
+    for folder in sorted((f for f in sys.path if len(f) > 1), key=len, reverse=True):
+        text = text.replace(f'File "{folder}/', 'File "')
+    return text
+
+
 def _failure(kind: str, error: BaseException) -> Json:
     try:
         message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        text = "".join(traceback.format_exception(error))
+        text = traced(error)
     except Exception:  # an exception of the submission's own may not even print
         message, text = type(error).__name__, ""
     return {

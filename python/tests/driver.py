@@ -26,6 +26,7 @@ class Failed(Exception):
         super().__init__(error["message"] + "\n" + error.get("traceback", ""))
         self.kind: str = error["kind"]
         self.message: str = error["message"]
+        self.traceback: str = error.get("traceback", "")
 
 
 class Worker:

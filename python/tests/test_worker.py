@@ -127,6 +127,24 @@ def test_failures_are_told_by_kind(tmp_path: Path) -> None:
         assert failed.value.kind == "incomplete" and "tensor cores" in failed.value.message
 
 
+def test_a_traceback_begins_with_the_submission_and_names_no_folder_of_ours(tmp_path: Path) -> None:
+    kernel = tmp_path / "kernel.py"
+    kernel.write_text(
+        "import torch\n\ndef solve():\n    try:\n        torch.stack([])\n"
+        "    except RuntimeError as error:\n        raise ValueError('above') from error\n"
+    )
+    with Worker("submission") as worker:
+        worker.ask("import", path=str(kernel))
+        worker.ask("place", inputs=[])
+        with pytest.raises(Failed) as failed:
+            worker.ask("call")
+    first = failed.value.traceback.splitlines()[1]
+    assert first == f'  File "{kernel}", line 5, in solve'
+    assert "mkb_worker" not in failed.value.traceback
+    assert "site-packages" not in failed.value.traceback
+    assert failed.value.traceback.count("Traceback (most recent call last)") == 2
+
+
 def test_outputs_that_are_no_plain_device_tensors_say_so(tmp_path: Path) -> None:
     kernel = tmp_path / "kernel.py"
     kernel.write_text(

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use mkb_device::account::LaunchAccount;
 use mkb_device::tape::{self, Entry, TapeError};
-use vgpu::cost::{Device, TensorMeta, eager_op_time, host_read_time, kernel_time};
+use vgpu::cost::{
+    Device, TensorMeta, eager_op_is_known, eager_op_time, host_read_time, kernel_time,
+};
 
 /// What a call costs.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -43,6 +45,8 @@ pub struct OperationCharge {
     pub calls: u64,
     /// Seconds in all.
     pub seconds: f64,
+    /// Whether the model has a rule for it; one without is charged by its operands' bytes alone.
+    pub modelled: bool,
 }
 
 /// Why an account cannot be charged.
@@ -82,11 +86,18 @@ pub fn charge(
         });
     }
     let mut charge = Charge::default();
-    let mut operations: BTreeMap<String, (u64, f64)> = BTreeMap::new();
-    let mut add = |name: &str, seconds: f64| {
-        let slot = operations.entry(name.to_owned()).or_default();
-        slot.0 += 1;
-        slot.1 += seconds;
+    let mut operations: BTreeMap<String, OperationCharge> = BTreeMap::new();
+    let mut add = |name: &str, seconds: f64, modelled: bool| {
+        let slot = operations
+            .entry(name.to_owned())
+            .or_insert_with(|| OperationCharge {
+                name: name.to_owned(),
+                calls: 0,
+                seconds: 0.0,
+                modelled,
+            });
+        slot.calls += 1;
+        slot.seconds += seconds;
     };
     let mut launches = launches.iter();
     let mut dearest: Vec<f64> = Vec::new();
@@ -98,12 +109,13 @@ pub fn charge(
                 let seconds = eager_op_time(op.name, &operands, &results, op.host_bytes(), device);
                 charge.seconds += seconds;
                 charge.host_bytes += op.host_bytes();
-                add(op.name.split('.').next().unwrap_or(op.name), seconds);
+                let name = op.name.split('.').next().unwrap_or(op.name);
+                add(name, seconds, eager_op_is_known(op.name));
             }
             Entry::Read(_) | Entry::Sync => {
                 let seconds = host_read_time(device);
                 charge.seconds += seconds;
-                add("host synchronisation", seconds);
+                add("host synchronisation", seconds, true);
             }
             Entry::Launch(_) => {
                 let Some(launch) = launches.next() else {
@@ -135,14 +147,7 @@ pub fn charge(
             _ => {}
         }
     }
-    charge.operations = operations
-        .into_iter()
-        .map(|(name, (calls, seconds))| OperationCharge {
-            name,
-            calls,
-            seconds,
-        })
-        .collect();
+    charge.operations = operations.into_values().collect();
     charge
         .operations
         .sort_by(|a, b| b.seconds.total_cmp(&a.seconds));

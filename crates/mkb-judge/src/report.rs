@@ -1,5 +1,6 @@
 //! An outcome as its verdict: rewards, details for machines, and the text that an agent reads.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use mkb_catalog::grading::{Rewards, Verdict};
@@ -96,7 +97,7 @@ impl Outcome {
             let operations: Vec<_> = charge
                 .operations
                 .iter()
-                .map(|o| json!({"name": o.name, "calls": o.calls, "ms": o.seconds * 1e3}))
+                .map(|o| json!({"name": o.name, "calls": o.calls, "ms": o.seconds * 1e3, "modelled": o.modelled}))
                 .collect();
             details.insert("eager_operations".to_owned(), json!(operations));
         }
@@ -171,8 +172,25 @@ impl Outcome {
                 }
             }
         }
+        let unknown = self.unmodelled();
+        if !unknown.is_empty() {
+            line(format_args!(
+                "charged by their bytes alone, since the model has no rule for them: {}",
+                unknown.join(", ")
+            ));
+        }
         text.truncate(text.trim_end().len());
         text
+    }
+}
+
+impl Outcome {
+    /// Eager operations of the submission or of the reference that the model has no rule for.
+    fn unmodelled(&self) -> Vec<&str> {
+        let charges = self.timed.iter().flat_map(|(own, eager)| [own, eager]);
+        let operations = charges.flat_map(|charge| &charge.operations);
+        let names = operations.filter(|o| !o.modelled).map(|o| o.name.as_str());
+        names.collect::<BTreeSet<_>>().into_iter().collect()
     }
 }
 
@@ -203,9 +221,10 @@ mod tests {
             bottleneck: "6.1 TB/s of 8.0".to_owned(),
         }];
         let operations = vec![OperationCharge {
-            name: "aten::mm".to_owned(),
+            name: "aten::strange".to_owned(),
             calls: 2,
             seconds: 1e-6,
+            modelled: false,
         }];
         (
             Charge {
@@ -243,7 +262,8 @@ mod tests {
              kernels of one call:\n  \
              norm: 1 launch, 0.0300 ms, bound: dram, bottleneck: 6.1 TB/s of 8.0\n\
              eager operations of one call: 2 operations, 0.0010 ms\n  \
-             aten::mm: 2 calls, 0.0010 ms"
+             aten::strange: 2 calls, 0.0010 ms\n\
+             charged by their bytes alone, since the model has no rule for them: aten::strange"
         );
         assert_eq!(
             right().verdict(&seeds(), "B200", 1.0).rewards.speedup(),

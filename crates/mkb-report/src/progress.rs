@@ -67,8 +67,9 @@ impl Progress {
         match &mut self.shown {
             Shown::Json => {
                 // A reader that has gone is no reason to stop the run.
-                let _ = serde_json::to_writer(std::io::stdout(), event).map(|()| println!());
-                let _ = std::io::stdout().flush();
+                let mut out = std::io::stdout().lock();
+                let _ = serde_json::to_writer(&mut out, event).map(|()| writeln!(out));
+                let _ = out.flush();
             }
             Shown::Plain => {
                 if let Some(line) = line {
@@ -164,13 +165,16 @@ impl Progress {
                 let late = if *timed_out { " (out of time)" } else { "" };
                 Some(format!("{trial}: {what}{late}  [{problem}]"))
             }
+            // Of those that never started, the summary says how many.
             Event::Left { trial, why, .. } => {
+                self.submissions.remove(trial)?;
                 Some(format!("{trial}: left for the next run: {}", harmless(why)))
             }
-            Event::Started { .. }
-            | Event::Attempting { .. }
-            | Event::Grading { .. }
-            | Event::Snapshot { .. } => None,
+            Event::Started { trial, .. } => {
+                self.submissions.insert(trial.clone(), (0, 0.0));
+                None
+            }
+            Event::Attempting { .. } | Event::Grading { .. } | Event::Snapshot { .. } => None,
         }
     }
 }

@@ -181,7 +181,10 @@ impl World {
         stop_on_interrupt(cancel.clone())?;
         let summary = self.converge(home, options, &store, cancel.clone(), json)?;
         if cancel.is_cancelled() {
-            bail!("interrupted; what had finished is kept, and the next run goes on from there");
+            bail!(
+                "interrupted; what had finished is kept, and trials left for the next run: {}",
+                summary.left
+            );
         }
         Ok((summary, store))
     }

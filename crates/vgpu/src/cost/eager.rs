@@ -118,6 +118,12 @@ pub fn eager_op_time(
     eager_op(op, operands, results, host_bytes, device).seconds
 }
 
+/// Whether an operation has a rule of its own. One that has none is charged one kernel that moves its
+/// operands and results, which may be too little.
+pub fn eager_op_is_known(op: &str) -> bool {
+    kind(Name::of(op).base) != OpKind::Unknown
+}
+
 /// Seconds in which the host waits for the device and reads a value.
 pub fn host_read_time(device: &Device) -> f64 {
     device.host.synchronize
