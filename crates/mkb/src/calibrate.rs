@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::cli;
 use crate::home::Home;
+use crate::output::say;
 use crate::run::{VERSION, World};
 use crate::usage::Usage;
 
@@ -48,16 +49,16 @@ pub fn calibrate(home: &Home, options: &cli::Calibrate, json: bool) -> Result<bo
             .map(|(name, row)| json!({"transfer": name, "figures": row}))
             .collect();
         let shown = json!({"calibration": rows, "settings": settings, "noise": figures.paired["noise"], "errors": summary.errors, "left": summary.left, "store": store.folder()});
-        println!("{shown}");
+        say!("{shown}");
     } else {
-        println!("\n{}", mkb_report::tables::calibration(&rows));
-        println!(
+        say!("\n{}", mkb_report::tables::calibration(&rows));
+        say!(
             "\npaired lift: 100 x (geometric mean of the speedup with the text / the solo's - 1), over {} problems and {} seeds so far",
             world.selection.problems(&world.catalog)?.len(),
             rows.iter().map(|(_, row)| row.seeds).max().unwrap_or(0),
         );
-        println!("neutral band: {:.1}%", 100.0 * settings.band);
-        println!("store: {}", store.folder().display());
+        say!("neutral band: {:.1}%", 100.0 * settings.band);
+        say!("store: {}", store.folder().display());
     }
     let sound = rows.iter().all(|(_, row)| row.finding != Finding::Fails);
     Ok(sound && summary.errors == 0 && summary.left == 0)

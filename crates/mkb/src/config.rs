@@ -1,5 +1,6 @@
 //! `--show-config`: every setting of a command, and where its value came from.
 
+use crate::output::say;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 use serde::Serialize;
@@ -79,12 +80,12 @@ fn add(command: &Command, matches: &ArgMatches, all: &mut Vec<Setting>) {
 /// Prints settings, a line each.
 pub fn print(settings: &[Setting], json: bool) -> anyhow::Result<()> {
     if json {
-        println!("{}", serde_json::to_string_pretty(settings)?);
+        say!("{}", serde_json::to_string_pretty(settings)?);
         return Ok(());
     }
     for setting in settings {
         let value = setting.value.as_deref().unwrap_or("-");
-        println!(
+        say!(
             "{:<28} {value:<24} {}",
             setting.name,
             mkb_report::text::harmless(&setting.source)

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::home::Home;
+use crate::output::say;
 
 /// Memory that a trial in flight takes: three torch processes and its tensors.
 const MEMORY_A_TRIAL: u64 = 3 << 30;
@@ -41,7 +42,7 @@ pub fn doctor(home: &Home, json: bool) -> Result<bool> {
     devices(&mut all);
     let well = all.iter().all(|f| f.standing != Standing::Missing);
     if json {
-        println!(
+        say!(
             "{}",
             serde_json::to_string_pretty(&json!({"ready": well, "findings": all}))?
         );
@@ -62,8 +63,8 @@ pub fn doctor(home: &Home, json: bool) -> Result<bool> {
             ]
         })
         .collect();
-    println!("{}", mkb_report::tables::findings(&rows));
-    println!(
+    say!("{}", mkb_report::tables::findings(&rows));
+    say!(
         "\n{}",
         if well {
             "all that is needed is here; `mkb run` runs the demonstration"

@@ -16,6 +16,7 @@ use vgpu::cost::Device;
 
 use crate::cli;
 use crate::home::Home;
+use crate::output::say;
 use crate::usage::Usage;
 
 /// Judges the file and prints the report. Whether it passed.
@@ -49,12 +50,12 @@ pub fn grade(home: &Home, options: &cli::Grade, json: bool) -> Result<bool> {
         keep(folder, &kernel, &graded).with_context(|| folder.display().to_string())?;
     }
     if json {
-        println!(
+        say!(
             "{}",
             serde_json::to_string_pretty(&as_json(shown, &graded))?
         );
     } else {
-        println!("{}", harmless(&as_text(&graded)));
+        say!("{}", harmless(&as_text(&graded)));
     }
     Ok(passed(&graded))
 }

@@ -11,6 +11,7 @@ mod config;
 mod doctor;
 mod grade;
 mod home;
+mod output;
 mod replay;
 mod run;
 mod setup;
@@ -24,6 +25,7 @@ use clap::{CommandFactory, FromArgMatches};
 
 use cli::{Cli, Command};
 use home::Home;
+use output::say;
 
 fn main() -> ExitCode {
     let mut command = Cli::command();
@@ -46,7 +48,7 @@ fn main() -> ExitCode {
             eprintln!("mkb: {message}");
             if cli.json {
                 let kind = if code == 2 { "usage" } else { "failure" };
-                println!("{}", serde_json::json!({"error": message, "kind": kind}));
+                say!("{}", serde_json::json!({"error": message, "kind": kind}));
             }
             ExitCode::from(code)
         }

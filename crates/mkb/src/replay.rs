@@ -12,6 +12,7 @@ use mkb_store::Store;
 use serde_json::{Value, json};
 
 use crate::home::Home;
+use crate::output::say;
 use crate::run::{load, newest};
 use crate::usage::Usage;
 use crate::{cli, grade, setup};
@@ -59,16 +60,16 @@ pub fn replay(home: &Home, options: &cli::Replay, json: bool) -> Result<bool> {
     let same = !figures.iter().any(Compared::differs);
     if json {
         let shown = json!({"trial": name, "problem": trial.problem.as_str(), "compared": how, "other_versions": differences, "same": same, "figures": figures, "report": again.report});
-        println!("{}", serde_json::to_string_pretty(&shown)?);
+        say!("{}", serde_json::to_string_pretty(&shown)?);
     } else {
-        println!("{} ({}), from its kept seeds", name, trial.problem);
+        say!("{} ({}), from its kept seeds", name, trial.problem);
         for difference in &differences {
-            println!("note: {difference}");
+            say!("note: {difference}");
         }
-        println!("{}", mkb_report::tables::compared(&rows(&figures)));
-        println!("{}", conclusion(same, how));
+        say!("{}", mkb_report::tables::compared(&rows(&figures)));
+        say!("{}", conclusion(same, how));
         if !same {
-            println!(
+            say!(
                 "\nthe new report:\n{}",
                 mkb_report::text::harmless(&again.report)
             );

@@ -25,6 +25,7 @@ use mkb_store::{Identity, Store, StoreWriter};
 use crate::cli;
 use crate::grade;
 use crate::home::Home;
+use crate::output::say;
 use crate::setup;
 use crate::usage::Usage;
 use mkb_report::progress::Progress;
@@ -48,13 +49,13 @@ pub fn run(home: &Home, options: &cli::Run, json: bool) -> Result<bool> {
     let (summary, store) = world.run(home, options, json)?;
     if !json {
         let snapshot = mkb_protocol::snapshot::take(&store, &world.catalog, VERSION)?;
-        println!("\n{}", mkb_report::tables::results(&snapshot));
-        println!("results: {}", store.folder().display());
+        say!("\n{}", mkb_report::tables::results(&snapshot));
+        say!("results: {}", store.folder().display());
         let trial = world.first_judged(&store)?;
         let replay = trial.map_or(String::new(), |trial| {
             format!("mkb replay {} | ", trial.coordinate())
         });
-        println!("next: mkb status | {replay}mkb run --problems '28_*' | mkb calibrate");
+        say!("next: mkb status | {replay}mkb run --problems '28_*' | mkb calibrate");
     }
     Ok(summary.errors == 0 && summary.left == 0)
 }
@@ -150,9 +151,9 @@ impl World {
         let plan = mkb_protocol::Plan::make(&store, self.selection.trials(&self.catalog)?, now)?;
         if json {
             let trials: Vec<_> = plan.trials.iter().map(|t| serde_json::json!({"trial": t.trial.coordinate().to_string(), "task": t.task.to_string(), "status": t.status.to_string()})).collect();
-            println!("{}", serde_json::to_string_pretty(&trials)?);
+            say!("{}", serde_json::to_string_pretty(&trials)?);
         } else {
-            print!("{}", plan.to_text(in_full));
+            say!("{}", plan.to_text(in_full).trim_end());
         }
         Ok(true)
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::output::say;
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use mkb_setup::{Environment, Options, Progress, State, Step};
@@ -62,9 +63,9 @@ pub fn setup(root: &Path, check: bool, json: bool) -> Result<bool> {
         ),
     };
     if json {
-        println!("{}", serde_json::json!({"ready": whole, "state": text}));
+        say!("{}", serde_json::json!({"ready": whole, "state": text}));
     } else {
-        println!("{text}");
+        say!("{text}");
     }
     Ok(whole)
 }

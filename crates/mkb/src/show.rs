@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::cli;
 use crate::home::Home;
+use crate::output::say;
 use crate::run::{VERSION, choose_store};
 use crate::usage::Usage;
 
@@ -38,9 +39,9 @@ pub fn problems(home: &Home, pattern: Option<&str>, as_json: bool) -> Result<boo
                 json!({"problem": p.name.as_str(), "family": p.family.as_str(), "description": p.description, "reduced": p.has_reduced, "solutions": solutions, "mutable_inputs": p.mutable_inputs})
             })
             .collect();
-        println!("{}", serde_json::to_string_pretty(&rows)?);
+        say!("{}", serde_json::to_string_pretty(&rows)?);
     } else {
-        println!("{}", mkb_report::tables::problems(&chosen));
+        say!("{}", mkb_report::tables::problems(&chosen));
     }
     Ok(true)
 }
@@ -51,15 +52,15 @@ pub fn results(home: &Home, choice: &cli::StoreChoice, as_json: bool) -> Result<
     let catalog = Catalog::discover(&home.problems(), DslSet::builtin())?;
     let snapshot = mkb_protocol::snapshot::take(&store, &catalog, VERSION)?;
     if as_json {
-        println!(
+        say!(
             "{}",
             serde_json::to_string_pretty(
                 &json!({"results": snapshot.results, "paired": snapshot.paired})
             )?
         );
     } else {
-        println!("{}", mkb_report::tables::results(&snapshot));
-        println!("store: {}", store.folder().display());
+        say!("{}", mkb_report::tables::results(&snapshot));
+        say!("store: {}", store.folder().display());
     }
     Ok(true)
 }
@@ -86,10 +87,10 @@ pub fn status(home: &Home, choice: &cli::StoreChoice, as_json: bool) -> Result<b
     let sound = rows.iter().all(|(_, record)| record.error.is_none());
     if as_json {
         let rows: Vec<_> = rows.iter().map(|(trial, record)| json!({"problem": trial.problem.as_str(), "trial": trial.coordinate().to_string(), "record": record})).collect();
-        println!("{}", serde_json::to_string_pretty(&rows)?);
+        say!("{}", serde_json::to_string_pretty(&rows)?);
     } else {
-        println!("{}", mkb_report::tables::trials(&rows));
-        println!("store: {}", store.folder().display());
+        say!("{}", mkb_report::tables::trials(&rows));
+        say!("store: {}", store.folder().display());
     }
     Ok(sound)
 }

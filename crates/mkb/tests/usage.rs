@@ -228,3 +228,18 @@ fn a_path_that_cannot_be_printed_safely_is_made_harmless() {
     assert!(!Path::new(name).exists());
     assert!(!output.stderr.contains(&0x1b));
 }
+
+#[test]
+fn a_reader_that_has_gone_is_no_error_and_a_full_disk_is_one() {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_mkb"));
+    command.arg("problems").stdout(std::process::Stdio::piped());
+    let mut child = command.spawn().expect("it runs");
+    drop(child.stdout.take());
+    assert!(child.wait().expect("it ends").success());
+    let full = fs::OpenOptions::new().write(true).open("/dev/full");
+    let output = command.stdout(full.expect("a full device")).output();
+    let output = output.expect("it runs");
+    assert_eq!(output.status.code(), Some(1));
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.contains("standard output"), "{error}");
+}

@@ -195,7 +195,7 @@ lane_functions! {
 fn to_s32(value: f32) -> u32 {
     const END: f32 = 2_147_483_648.0;
     // The largest single below 2^31 is 2^31 - 128.
-    let inside = value.max(-END).min(END - 128.0);
+    let inside = value.clamp(-END, END - 128.0);
     let inside = if value.is_nan() { 0.0 } else { inside };
     // SAFETY: it is a number from -2^31 to 2^31 - 128.
     let integer = unsafe { inside.to_int_unchecked::<i32>() };
