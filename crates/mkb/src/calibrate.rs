@@ -20,6 +20,10 @@ const TRANSFERS: [(&str, Payload); 3] = [
     ("placebo", Payload::Placebo),
 ];
 
+/// Not a run's default: the tuner's rules were last changed after its lifts over the seeds of base 1
+/// were seen, so that these seeds judge no rule that they have made.
+const SEED: u64 = 2;
+
 /// Runs what the calibration's store lacks and prints the lifts. Whether each is as it should be, and
 /// no trial ended in error.
 pub fn calibrate(home: &Home, options: &cli::Calibrate, json: bool) -> Result<bool> {
@@ -89,7 +93,7 @@ fn as_run(options: &cli::Calibrate) -> cli::Run {
         dry_run: false,
         agent: cli::Agent::Tuner,
         from: None,
-        seed: 1,
+        seed: SEED,
         results: options.results.join("calibration"),
         conditions: options.conditions.clone(),
     }

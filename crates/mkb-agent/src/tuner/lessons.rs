@@ -99,32 +99,58 @@ pub(crate) fn write_skill(space: &[Parameter], tried: &[Tried], notes: &Notes) -
     text.extend(failures(space, tried));
 
     mattered.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let mut next = Vec::new();
+    let mut next = never_varied(space, tried);
+    let (mut beyond, mut between) = (Vec::new(), Vec::new());
     for (_, p, worse, better) in mattered {
-        let seen = |v: usize| tried.iter().any(|t| t.point[p] == v);
-        let values = promising(space[p].values.len(), worse, better);
-        for v in values.into_iter().filter(|&v| !seen(v)) {
-            next.push((space[p].name.clone(), space[p].values[v].to_string()));
-        }
+        let (further, amid) = promising(space[p].values.len(), worse, better);
+        beyond.extend(further.into_iter().map(|v| (p, v)));
+        between.extend(amid.into_iter().map(|v| (p, v)));
     }
+    next.extend([beyond, between].concat());
+    next.retain(|&(p, v)| tried.iter().all(|t| t.point[p] != v));
+    let next: Vec<Setting> = next
+        .into_iter()
+        .map(|(p, v)| (space[p].name.clone(), space[p].values[v].to_string()))
+        .collect();
     if !next.is_empty() {
         text.push(skill::untried(&next));
     }
     text.join("\n") + "\n"
 }
 
-/// The values of an ordered parameter worth a look where `better` beat `worse`: beyond the better
-/// one first, then between the two, nearest first; none on the worse one's far side.
-fn promising(count: usize, worse: usize, better: usize) -> Vec<usize> {
-    let (beyond, between): (Vec<_>, Vec<_>) = if better > worse {
+/// A value of each parameter that had the same one in all submissions, those with the fewest values
+/// first: one submission says most about them. Nothing where nothing was submitted.
+fn never_varied(space: &[Parameter], tried: &[Tried]) -> Vec<(usize, usize)> {
+    let Some(first) = tried.first() else {
+        return Vec::new();
+    };
+    let constant = |p: &usize| tried.iter().all(|t| t.point[*p] == first.point[*p]);
+    let mut parameters: Vec<usize> = (0..space.len()).filter(constant).collect();
+    parameters.sort_by_key(|&p| space[p].values.len());
+    let another = |p: usize| {
+        let (at, count) = (first.point[p], space[p].values.len());
+        // Towards the side that has more values.
+        let value = if at * 2 < count - 1 || at == 0 {
+            at + 1
+        } else {
+            at - 1
+        };
+        (count > 1).then_some((p, value))
+    };
+    parameters.into_iter().filter_map(another).collect()
+}
+
+/// The values of an ordered parameter worth a look where `better` beat `worse`, nearest first: those
+/// beyond the better one, and those between the two; none on the worse one's far side.
+fn promising(count: usize, worse: usize, better: usize) -> (Vec<usize>, Vec<usize>) {
+    if better > worse {
         (
             (better + 1..count).collect(),
             (worse + 1..better).rev().collect(),
         )
     } else {
         ((0..better).rev().collect(), (better + 1..worse).collect())
-    };
-    [beyond, between].concat()
+    }
 }
 
 type Pair<'m, 'p> = (&'m (&'p Point, Measured), &'m (&'p Point, Measured));
@@ -169,11 +195,35 @@ fn failures(space: &[Parameter], tried: &[Tried]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::template::Template;
 
     #[test]
-    fn what_is_promising_lies_beyond_the_better_value_then_between() {
-        assert_eq!(promising(6, 1, 3), [4, 5, 2]);
-        assert_eq!(promising(6, 4, 1), [0, 2, 3]);
-        assert_eq!(promising(2, 0, 1), [0usize; 0]);
+    fn what_is_promising_lies_beyond_the_better_value_and_between() {
+        assert_eq!(promising(6, 1, 3), (vec![4, 5], vec![2]));
+        assert_eq!(promising(6, 4, 1), (vec![0], vec![2, 3]));
+        assert_eq!(promising(2, 0, 1), (vec![], vec![]));
+    }
+
+    #[test]
+    fn what_never_varied_is_to_be_tried_first() {
+        let text = "SPACE = {\"a\": [1, 2, 4], \"b\": [1, 2], \"c\": [1, 2, 4, 8], \"d\": [7]}\n\
+                    PARAMS = {\"a\": 1, \"b\": 1, \"c\": 1, \"d\": 7}\n";
+        let space = Template::parse(text).expect("a template").space;
+        let tried = |point: [usize; 4], time| Tried {
+            point: point.to_vec(),
+            outcome: Outcome::Passed {
+                time,
+                eager: None,
+                bound: "bound by issue".to_owned(),
+                detail: String::new(),
+            },
+        };
+        let text = write_skill(
+            &space,
+            &[tried([0, 1, 2, 0], 4.0), tried([1, 1, 2, 0], 2.0)],
+            &Notes::default(),
+        );
+        let next = "Not tried, and what to test next: b 1, c 2 and a 4.";
+        assert!(text.contains(next), "{text}");
     }
 }
