@@ -105,7 +105,7 @@ def answer(handlers: dict[str, Handler], line: bytes) -> Json:
 
 
 def traced(error: BaseException) -> str:
-    """The traceback from the submission's first line on, without the folders of what is installed."""
+    """The traceback from the submission's first line on, without folders of what is installed."""
     told = traceback.TracebackException.from_exception(error)
     waiting, seen = [told], set()
     while waiting:
