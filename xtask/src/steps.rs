@@ -177,7 +177,7 @@ fn built_program(root: &Path) -> PathBuf {
 
 fn style(root: &Path) -> Result<()> {
     let environment = ready(root)?;
-    let folders = ["python", "problems"];
+    let folders = ["python", "problems", "benches"];
     let mut failed = Vec::new();
     for arguments in [
         &["check", "--no-cache"][..],

@@ -307,6 +307,8 @@ class Float(Numeric):
     __slots__ = ()
     is_float = True
     zero = 0.0
+    #: Infinity, as a number of Python.
+    inf = float("inf")
 
 
 def _make(name: str, base: type, doc: str, **facts: Any) -> Any:
