@@ -85,6 +85,8 @@ def _load() -> ctypes.CDLL:
         ),
         ("mkb_play_bind", None, [U64, U64, U64]),
         ("mkb_play_forget", None, [U64]),
+        ("mkb_play_remember", None, []),
+        ("mkb_play_go_back", None, []),
         ("mkb_play_bind_module", None, [U64, U64]),
         ("mkb_play_resolve", ctypes.c_int, [U64, pointer, pointer]),
     ):

@@ -46,6 +46,11 @@ class Replay:
     def replay(self, request: Json) -> Json:
         segment = self._read(int(request["offset"]), int(request["length"]))
         self.outputs = None
+        # A segment that is to be played again finds memory as it found it first.
+        if request.get("again", False):
+            native.library().mkb_play_go_back()
+        elif request.get("remember", False):
+            native.library().mkb_play_remember()
         described: Json | None = None
         at = native.U64(0)
         why, body, size = ctypes.c_int(), native.U64(), native.U64()

@@ -215,6 +215,9 @@ impl<'a> Engine<'a> {
                     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
                     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
                     z ^= z >> 31;
+                    // No exponent's highest bit: as a float of any type it is a number below 2, so
+                    // that it does not show through a product with zero.
+                    z &= 0xbfbf_bfbf_bfbf_bfbf;
                     chunk.copy_from_slice(&z.to_le_bytes()[..chunk.len()]);
                 }
             }

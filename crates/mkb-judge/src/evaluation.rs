@@ -314,7 +314,15 @@ impl Evaluation<'_> {
                 .map_err(judge)?;
             self.track(&inputs)?;
         }
-        let request = json!({"op": "replay", "offset": offset, "length": length});
+        // What is looked at is then played again, from the memory that it found.
+        let garbage = self.tracking.map(|tracking| tracking.garbage.is_some());
+        let request = json!({
+            "op": "replay",
+            "offset": offset,
+            "length": length,
+            "remember": garbage == Some(false),
+            "again": garbage == Some(true),
+        });
         let played: Played = self
             .replay
             .request(request, limit, &cancelled)

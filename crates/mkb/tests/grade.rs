@@ -1,10 +1,11 @@
 //! `mkb grade` on kernel files of many kinds, through the binary: the whole way through sandbox,
 //! tape, replay and comparison. The environment is made first where it is not whole.
 
-use std::fs;
-use std::process::Output;
+mod judging;
 
-use assert_cmd::Command;
+use std::fs;
+
+use judging::{grade, judged};
 use serde_json::Value;
 
 /// A kernel file for problem 28 whose `solve` has this body; `right()` is the right answer by eager
@@ -17,27 +18,6 @@ fn submission(body: &str) -> String {
          return (x * scale * weight.float()).to(torch.bfloat16)\n\n\n\
          def solve(hidden_states, residual, weight):\n    {body}\n"
     )
-}
-
-fn grade(kernel: &str, extra: &[&str]) -> Output {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("kernel.py");
-    fs::write(&path, kernel).expect("written");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mkb"));
-    command.env_remove("MKB_HOME").arg("grade").arg(&path);
-    command.args(["--problem", "28", "--dsl", "cutedsl", "--device", "b200"]);
-    command.args(["--workload", "reduced", "--sandbox", "namespaces"]);
-    command.args(extra).output().expect("it runs")
-}
-
-fn judged(kernel: &str) -> Value {
-    let output = grade(kernel, &["--json"]);
-    let text = String::from_utf8(output.stdout).expect("UTF-8");
-    let value: Value = serde_json::from_str(&text)
-        .unwrap_or_else(|e| panic!("{e}: {text}\n{}", String::from_utf8_lossy(&output.stderr)));
-    let passed = value["passed"].as_bool().expect("whether it passed");
-    assert_eq!(output.status.code(), Some(i32::from(!passed)));
-    value
 }
 
 /// Evaluated, not passed, with so many correct draws; gives the report.

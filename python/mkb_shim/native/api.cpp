@@ -152,6 +152,8 @@ void mkb_play_bind(uint64_t serial, uint64_t address, uint64_t size) {
   mkb::Player::get().bind(serial, reinterpret_cast<void*>(address), size);
 }
 void mkb_play_forget(uint64_t serial) { mkb::Player::get().forget(serial); }
+void mkb_play_remember(void) { mkb::Player::get().remember(); }
+void mkb_play_go_back(void) { mkb::Player::get().go_back(); }
 void mkb_play_bind_module(uint64_t recorded, uint64_t here) {
   mkb::Player::get().bind_module(recorded, here);
 }

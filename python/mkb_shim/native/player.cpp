@@ -12,6 +12,8 @@
 #include <ATen/ops/empty.h>
 #include <c10/core/CPUAllocator.h>
 
+#include <cstring>
+
 #include "arena.h"
 #include "encode.h"
 #include "fallback.h"
@@ -275,6 +277,22 @@ void Player::bind(uint64_t serial, void* address, uint64_t size) {
   memory_.insert_or_assign(serial, over(address, size, false));
 }
 void Player::forget(uint64_t serial) { memory_.erase(serial); }
+
+void Player::remember() {
+  remembered_.clear();
+  for (const auto& [serial, storage] : memory_) {
+    const char* bytes = static_cast<const char*>(storage.data());
+    remembered_.emplace(serial, Remembered{storage, std::string(bytes, storage.nbytes())});
+  }
+}
+
+void Player::go_back() {
+  memory_.clear();
+  for (const auto& [serial, then] : remembered_) {
+    std::memcpy(then.storage.mutable_data(), then.bytes.data(), then.bytes.size());
+    memory_.emplace(serial, then.storage);
+  }
+}
 
 bool Player::resolve(uint64_t serial, uint64_t* address, uint64_t* size) const {
   auto found = memory_.find(serial);

@@ -4,6 +4,7 @@
 #include <c10/core/Storage.h>
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 
@@ -35,6 +36,10 @@ class Player {
   // Where a recorded allocation stands here; false if there is none.
   bool resolve(uint64_t serial, uint64_t* address, uint64_t* size) const;
 
+  // Remembers what the tape made so far, with its content; goes back to that, as often as wanted.
+  void remember();
+  void go_back();
+
  private:
   friend class Decoder;
   void operation(Reader& entry);
@@ -42,7 +47,13 @@ class Player {
   void launch(Reader& entry);
   const c10::Storage& storage(uint64_t serial) const;
 
+  struct Remembered {
+    c10::Storage storage;
+    std::string bytes;
+  };
+
   std::unordered_map<uint64_t, c10::Storage> memory_;
+  std::unordered_map<uint64_t, Remembered> remembered_;
   std::unordered_map<uint64_t, uint64_t> modules_;
 };
 
