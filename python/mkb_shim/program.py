@@ -1,0 +1,49 @@
+"""`python -m mkb_shim.program FILE ARGUMENTS`: an unmodified program or notebook, with torch's CUDA
+side and the CuTe DSL on a virtual GPU and without a judge.
+"""
+
+from __future__ import annotations
+
+import json
+import runpy
+import sys
+from pathlib import Path
+
+from . import local
+
+
+def main() -> None:
+    if len(sys.argv) < 2:
+        raise SystemExit(f"usage: {__doc__}")
+    server = local.program()
+    if server is None:
+        raise SystemExit("no mkb is built: run `cargo build --release`, or name one in MKB_PROGRAM")
+    file = Path(sys.argv[1])
+    sys.path[:0] = [str(file.resolve().parent), str(Path(__file__).resolve().parents[1] / "cute")]
+    local.start(server, threads=2)
+    sys.argv = sys.argv[1:]
+    if file.suffix == ".ipynb":
+        _notebook(file)
+    else:
+        runpy.run_path(str(file), run_name="__main__")
+
+
+def _notebook(file: Path) -> None:
+    """Runs the code cells in order, in one module; keeps their texts, which the DSL reads."""
+    import linecache
+
+    cells = json.loads(file.read_text())["cells"]
+    names: dict[str, object] = {"__name__": "__main__"}
+    for number, cell in enumerate(cells):
+        if cell["cell_type"] != "code":
+            continue
+        lines = "".join(cell["source"]).splitlines(keepends=True)
+        # Commands of the notebook's shell are no Python.
+        text = "".join(line for line in lines if not line.lstrip().startswith(("%", "!")))
+        name = f"<{file.name}, cell {number}>"
+        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+        exec(compile(text, name, "exec"), names)
+
+
+if __name__ == "__main__":
+    main()
