@@ -42,7 +42,7 @@ def _notebook(file: Path) -> None:
         text = "".join(line for line in lines if not line.lstrip().startswith(("%", "!")))
         name = f"<{file.name}, cell {number}>"
         linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-        exec(compile(text, name, "exec"), names)
+        exec(compile(text, name, "exec", dont_inherit=True), names)
 
 
 if __name__ == "__main__":

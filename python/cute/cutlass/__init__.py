@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import cute  # first: the core imports its parts, and must find the package begun
+from . import (
+    _missing,
+    cute,  # first: the core imports its parts, and must find the package begun
+)
 from ._dsl import Constexpr, register_jit_arg_adapter
 from ._errors import DSLRuntimeError, NotSupportedError
 from ._flow import LoopRange as range
@@ -85,6 +88,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module 'cutlass' has no attribute {name!r}")
 
+
+_missing.install()
 
 __all__ = [
     *("AddressSpace", "BFloat16", "Boolean", "Constexpr", "DSLRuntimeError", "Float", "Float16"),

@@ -12,7 +12,7 @@ from typing import Any
 
 from . import _ast
 from ._emit import module_text
-from ._errors import DSLRuntimeError, DSLTypeError
+from ._errors import DSLRuntimeError, DSLTypeError, not_supported
 from ._host import HostRun, LaunchSpec
 from ._ir import (
     CLASS_OF,
@@ -377,6 +377,10 @@ class Executor:
         root.insts = [i for i in root.insts if i.op != "result"]
         self._used = [(f, _constants(f)) for f in used]
         self.__name__ = call.jit.__name__
+
+    def export_to_c(self, *_: Any, **__: Any) -> None:
+        """Writes the program as C: there is no machine code of a virtual GPU to write."""
+        raise not_supported("export_to_c", "its programs have no machine code")
 
     def is_current(self) -> bool:
         """Whether the globals that the program was compiled with are unchanged."""

@@ -25,6 +25,14 @@ class NotSupportedError(DSLRuntimeError, NotImplementedError):
     mkb_incomplete = True
 
 
+class UnsupportedModuleError(NotSupportedError, ModuleNotFoundError):
+    """A module of the documented package that this implementation does not have."""
+
+
+class DSLCudaRuntimeError(DSLRuntimeError):
+    """The device refuses a launch."""
+
+
 def not_supported(what: str, why: str) -> NotSupportedError:
     """The error for feature `what`, naming the user's line."""
     from ._ir import user_location

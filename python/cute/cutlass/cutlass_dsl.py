@@ -30,6 +30,7 @@ from . import (
     select_,
 )
 from ._dsl import jit
+from ._errors import DSLCudaRuntimeError
 from ._flow import and_, not_, or_
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "Boolean",
     "Constexpr",
     "CuTeDSL",
+    "DSLCudaRuntimeError",
     "DSLRuntimeError",
     "Float16",
     "Float32",

@@ -41,3 +41,16 @@ __all__ = [
     *("Tile", "Tiler", "Uint16", "Uint32", "Uint64", "Uint8", "XTuple", "sym_int", "sym_int32"),
     "sym_int64",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Looked up when asked for: the packages that define the types import this module.
+    import cutlass
+    import cutlass.cute
+    from cutlass.cute import runtime
+
+    if name in __all__:
+        for home in (cutlass, cutlass.cute, runtime):
+            if name in vars(home):
+                return vars(home)[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
