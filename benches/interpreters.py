@@ -176,7 +176,9 @@ def told(what: str) -> None:
 
 
 def milliseconds(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{seconds * 1e3:,.1f} ms"
+    if seconds is None:
+        return "-"
+    return f"{seconds * 1e3:,.{1 if seconds >= 1e-3 else 3}f} ms"
 
 
 def table(rows: list[Row]) -> str:

@@ -26,8 +26,7 @@ pub fn grade(home: &Home, options: &cli::Grade, json: bool) -> Result<bool> {
     let problem = problem(&catalog, &options.problem)?;
     let dsl = dsl(&dsls, &options.dsl)?;
     device(&options.conditions.device)?;
-    let kernel = fs::read(&options.file)
-        .map_err(|e| Usage::error(format!("{}: {e}", options.file.display())))?;
+    let kernel = read(&options.file)?;
     let conditions = &options.conditions;
     let judge = judge(
         home,
@@ -60,6 +59,23 @@ pub fn grade(home: &Home, options: &cli::Grade, json: bool) -> Result<bool> {
     Ok(passed(&graded))
 }
 
+/// A kernel file's bytes, where it is a plain file that can be one.
+fn read(path: &Path) -> Result<Vec<u8>> {
+    // What is no plain file may have no end, or nobody who writes to it.
+    let wrong = |why: String| Usage::error(format!("{}: {why}", path.display()));
+    let about = fs::metadata(path).map_err(|e| wrong(e.to_string()))?;
+    if !about.is_file() {
+        return Err(wrong(
+            "is no plain file; a kernel file is Python".to_owned(),
+        ));
+    }
+    if about.len() > LARGEST_READ {
+        let len = about.len();
+        return Err(wrong(format!("has {len} bytes; no kernel file does")));
+    }
+    fs::read(path).map_err(|e| wrong(e.to_string()))
+}
+
 /// The problem of that number or name, or the only one whose name matches the pattern.
 pub fn problem<'a>(catalog: &'a Catalog, wanted: &str) -> Result<&'a Problem> {
     if let Some(problem) = catalog.get(wanted) {
@@ -89,6 +105,9 @@ pub fn problem<'a>(catalog: &'a Catalog, wanted: &str) -> Result<&'a Problem> {
         }
     }
 }
+
+/// Bytes from which on a file is not even read; the judge's own limit is far below.
+const LARGEST_READ: u64 = 64 << 20;
 
 /// The DSL of that name.
 fn dsl<'a>(dsls: &'a DslSet, wanted: &str) -> Result<&'a DslId> {

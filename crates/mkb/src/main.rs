@@ -44,7 +44,7 @@ fn main() -> ExitCode {
         Ok(false) => ExitCode::from(1),
         Err(error) => {
             let code = if usage::is_usage(&error) { 2 } else { 1 };
-            let message = mkb_report::text::harmless(&format!("{error:#}"));
+            let message = mkb_report::text::harmless(&in_words(&error));
             eprintln!("mkb: {message}");
             if cli.json {
                 let kind = if code == 2 { "usage" } else { "failure" };
@@ -53,6 +53,19 @@ fn main() -> ExitCode {
             ExitCode::from(code)
         }
     }
+}
+
+/// An error with its causes, each said once: some already end with what caused them.
+fn in_words(error: &anyhow::Error) -> String {
+    let mut words = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if words.is_empty() {
+            words = cause;
+        } else if !words.ends_with(&cause) {
+            words = format!("{words}: {cause}");
+        }
+    }
+    words
 }
 
 /// Runs the command. Whether all is well.

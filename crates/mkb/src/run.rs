@@ -118,6 +118,9 @@ impl World {
                 tasks.insert(task, files);
             }
         }
+        if options.concurrent == Some(0) {
+            return Err(Usage::error("--concurrent must be at least 1"));
+        }
         let concurrent = options.concurrent.unwrap_or_else(|| {
             std::thread::available_parallelism()
                 .map_or(1, usize::from)

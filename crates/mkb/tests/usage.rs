@@ -55,6 +55,16 @@ fn wrong_usage_ends_with_2_and_names_the_thing() {
         &grade(&["--problem", "28", "--dsl", "tirx", "--device", "a100"]),
         &["a100", "b200 and h200"],
     );
+    for odd in ["/dev/zero", "/"] {
+        refused(
+            &["grade", odd, "--problem", "28", "--dsl", "tirx"],
+            &[odd, "plain file"],
+        );
+    }
+    refused(
+        &["run", "--concurrent", "0", "--dry-run"],
+        &["--concurrent must be at least 1"],
+    );
     refused(
         &["grade", "none.py", "--problem", "28", "--dsl", "tirx"],
         &["none.py"],
@@ -242,4 +252,14 @@ fn a_reader_that_has_gone_is_no_error_and_a_full_disk_is_one() {
     assert_eq!(output.status.code(), Some(1));
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(error.contains("standard output"), "{error}");
+}
+
+#[test]
+fn a_cause_is_said_once() {
+    let arguments = ["run", "--problems", "28_*", "--agent", "nop", "--results"];
+    let output = mkb(&[&arguments[..], &["/proc/none"]].concat()).output();
+    let output = output.expect("it runs");
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert_eq!(error.matches("os error").count(), 1, "{error}");
 }
