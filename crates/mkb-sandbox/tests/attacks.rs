@@ -992,7 +992,14 @@ fn everything_holds_for_an_ordinary_user_too() {
         .unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let program = folder.path().join("tests");
-    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    // Copied by another process: while this one holds the file for writing, a child that another
+    // test's thread forks holds it too, and the kernel runs no program that is being written.
+    let copied = Command::new("cp")
+        .arg(std::env::current_exe().unwrap())
+        .arg(&program)
+        .status()
+        .unwrap();
+    assert!(copied.success());
     let done = Command::new(&program)
         .args(["--test-threads=2"])
         .env(AS_USER, "1")

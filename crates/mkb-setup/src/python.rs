@@ -123,13 +123,25 @@ pub(crate) fn check_compilers() -> Result<(), SetupError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
-    use std::os::unix::fs::PermissionsExt;
+    use std::io::Write;
+    use std::process::Stdio;
 
     fn fake(folder: &Path, answer: &str) -> PathBuf {
         let path = folder.join("fake-python");
-        fs::write(&path, format!("#!/bin/sh\necho '{answer}'\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        // Written by another process: a file that this one has open for writing may be held open by
+        // a child that another test's thread just forked, and would then not run ("text file busy").
+        let written = Command::new("/bin/sh")
+            .args(["-c", r#"cat > "$0" && chmod 755 "$0""#])
+            .arg(&path)
+            .stdin(Stdio::piped())
+            .spawn()
+            .and_then(|mut shell| {
+                let mut input = shell.stdin.take().unwrap();
+                write!(input, "#!/bin/sh\necho '{answer}'\n")?;
+                drop(input);
+                shell.wait()
+            });
+        assert!(written.unwrap().success());
         path
     }
 
