@@ -53,11 +53,14 @@ const WRITING: [&str; 12] = [
     "OpenOptions::new",
 ];
 
+/// The page that names the tests which hold what has gone wrong elsewhere.
+const CASES: &str = "docs/cases.md";
+
 /// A check: its name, and what it finds.
 pub type Check = (&'static str, fn(&Workspace) -> Result<Vec<String>>);
 
 /// All checks.
-pub const CHECKS: [Check; 4] = [
+pub const CHECKS: [Check; 5] = [
     ("dependencies point down the table", dependencies),
     (
         "pure crates use no files, network or processes",
@@ -65,6 +68,7 @@ pub const CHECKS: [Check; 4] = [
     ),
     ("only the judge sees seeds", seeds),
     ("only the store writes results", writers),
+    ("the tests that docs/cases.md names are there", cases),
 ];
 
 /// The workspace, as the checks look at it.
@@ -80,6 +84,17 @@ pub struct Workspace {
     pub sources: BTreeMap<String, Vec<(String, Vec<Mention>)>>,
     /// The Python modules that must not know of seeds, with their text.
     pub seedless: Vec<(String, String)>,
+    /// The tests that the page of cases names, each with the text of the file that should hold it.
+    pub named_tests: Vec<(NamedTest, Option<String>)>,
+}
+
+/// A test that a page names, as `file::function`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedTest {
+    /// The file, below the root.
+    pub file: String,
+    /// The function.
+    pub function: String,
 }
 
 impl Workspace {
@@ -117,12 +132,21 @@ impl Workspace {
             let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
             seedless.push((name.to_owned(), text));
         }
+        let cases = fs::read_to_string(root.join(CASES)).context(CASES)?;
+        let named_tests = named_tests(&cases)
+            .into_iter()
+            .map(|test| {
+                let text = fs::read_to_string(root.join(&test.file)).ok();
+                (test, text)
+            })
+            .collect();
         Ok(Self {
             order: table(&page),
             needs,
             external,
             sources,
             seedless,
+            named_tests,
         })
     }
 }
@@ -169,6 +193,21 @@ fn table(page: &str) -> Vec<String> {
         .skip(2)
         .take_while(|line| line.starts_with('|'))
         .filter_map(|line| Some(line.split('`').nth(1)?.to_owned()))
+        .collect()
+}
+
+/// What a page names as `file::function` between backquotes.
+fn named_tests(page: &str) -> Vec<NamedTest> {
+    page.split('`')
+        .skip(1)
+        .step_by(2)
+        .filter_map(|code| {
+            let (file, function) = code.split_once("::")?;
+            Some(NamedTest {
+                file: file.to_owned(),
+                function: function.to_owned(),
+            })
+        })
         .collect()
 }
 
@@ -260,6 +299,21 @@ fn writers(workspace: &Workspace) -> Result<Vec<String>> {
     Ok(broken)
 }
 
+fn cases(workspace: &Workspace) -> Result<Vec<String>> {
+    if workspace.named_tests.is_empty() {
+        return Ok(vec![format!("{CASES} names no test")]);
+    }
+    let missing = workspace.named_tests.iter().filter(|(test, text)| {
+        let written = |word| format!("{word} {}(", test.function);
+        !text
+            .as_ref()
+            .is_some_and(|text| text.contains(&written("fn")) || text.contains(&written("def")))
+    });
+    Ok(missing
+        .map(|(test, _)| format!("{} has no {}", test.file, test.function))
+        .collect())
+}
+
 /// Where a crate names what it should not, as `file:line: path`.
 fn found(workspace: &Workspace, name: &str, what: impl Fn(&Mention) -> bool) -> Vec<String> {
     let files = workspace.sources.get(name).into_iter().flatten();
@@ -292,6 +346,7 @@ mod tests {
                 })
                 .collect(),
             seedless: Vec::new(),
+            named_tests: Vec::new(),
         }
     }
 
@@ -344,6 +399,16 @@ mod tests {
         assert_eq!(writers(&report).expect("checked").len(), 1);
         let store = workspace(&[], &[("mkb-store", &[])], source);
         assert!(writers(&store).expect("checked").is_empty());
+    }
+
+    #[test]
+    fn a_test_that_a_page_names_and_that_is_not_there_is_found() {
+        let page = "| a | b | `x.rs::is_there`, `y.py::is_not` |\n`plain`";
+        let texts = [Some("fn is_there() {}"), Some("def other(): pass")];
+        let named = named_tests(page).into_iter();
+        let mut checked = workspace(&[], &[], "");
+        checked.named_tests = named.zip(texts.map(|t| t.map(str::to_owned))).collect();
+        assert_eq!(cases(&checked).expect("checked"), ["y.py has no is_not"]);
     }
 
     #[test]

@@ -557,6 +557,19 @@ mod tests {
     }
 
     #[test]
+    fn a_difference_in_any_piece_of_a_large_output_is_found() {
+        let total = 3 * CHUNK + 5;
+        let right = vec![1.0f32; total];
+        let exact = vec![1.0f64; total];
+        assert_eq!(floats(&right, &right, &exact), Ok(()));
+        for place in [0, CHUNK - 1, CHUNK, 3 * CHUNK, total - 1] {
+            let mut wrong = right.clone();
+            wrong[place] = 2.0;
+            assert!(floats(&wrong, &right, &exact).is_err(), "{place}");
+        }
+    }
+
+    #[test]
     fn integers_are_equal_element_for_element() {
         let (a, r) = ([1u8, 2, 3, 9], [1u8, 2, 3, 4]);
         let err = compare(

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::charge::{Charge, charge};
-use crate::limits::{CORRECTNESS_DRAWS, EVALUATION, MODELLED_DRAWS, Stage};
+use crate::limits::{CORRECTNESS_DRAWS, Limits, MODELLED_DRAWS, Stage};
 use crate::policy::{Finding, Rule};
 use crate::station::{Segment, Station, StationError, tensors};
 use crate::value::{self, Outputs, Tensor, Value};
@@ -100,6 +100,8 @@ pub struct Evaluation<'a> {
     pub cancel: &'a Cancel,
     /// When it began.
     pub started: Instant,
+    /// What its stages may take.
+    pub limits: &'a Limits,
     /// What the replay's launches are watched for.
     pub tracking: Option<Tracking>,
 }
@@ -516,14 +518,15 @@ impl Evaluation<'_> {
 
     /// What the stage may still take, within what the whole may.
     fn left(&self, stage: Stage) -> Result<Duration, Halt> {
-        let left = EVALUATION.saturating_sub(self.started.elapsed());
+        let whole = self.limits.whole;
+        let left = whole.saturating_sub(self.started.elapsed());
         if left.is_zero() {
             return Err(Halt::Failed(format!(
                 "{stage}: the evaluation took longer than {} s",
-                EVALUATION.as_secs()
+                whole.as_secs()
             )));
         }
-        Ok(stage.limit().min(left))
+        Ok(self.limits.of(stage).min(left))
     }
 
     fn ask_reference<T: serde::de::DeserializeOwned>(
@@ -533,7 +536,7 @@ impl Evaluation<'_> {
         let cancel = self.cancel.clone();
         let answer = self
             .reference
-            .request(request, EVALUATION, &|| cancel.is_cancelled());
+            .request(request, self.limits.whole, &|| cancel.is_cancelled());
         answer.map_err(|error| match error {
             WorkerError::Cancelled => Halt::Judge(GradeFailure::Cancelled),
             WorkerError::Ended => judge(format!(

@@ -15,6 +15,7 @@ use mkb_sandbox::Isolation;
 use serde_json::json;
 
 use crate::evaluation::{Evaluation, Incomplete, Outcome, Seeds};
+use crate::limits::Limits;
 use crate::policy;
 use crate::station::{Role, Runtime, SharedTemplate, Station};
 use crate::template::{Kind, Template};
@@ -28,6 +29,7 @@ pub struct Judge {
     workload: Workload,
     dsls: DslSet,
     scratch: PathBuf,
+    limits: Limits,
     /// Forks reference and replay workers; started when first needed.
     trusted: Mutex<Option<SharedTemplate>>,
     /// Templates of submissions that are free.
@@ -78,10 +80,17 @@ impl Judge {
             workload,
             dsls,
             scratch,
+            limits: Limits::default(),
             trusted: Mutex::new(None),
             submissions: Mutex::new(Vec::new()),
             references: Mutex::new(Vec::new()),
         })
+    }
+
+    /// The same with other limits.
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
     }
 
     /// A grader of one task.
@@ -205,7 +214,6 @@ impl TaskGrader {
         seeds: &Seeds,
         cancel: &Cancel,
     ) -> Result<Result<(), Incomplete>, GradeFailure> {
-        let started = Instant::now();
         let judge = &self.judge;
         let warm = judge.take_warm(&self.dsl)?;
         let file = warm.app.path().join("kernel.py");
@@ -238,7 +246,9 @@ impl TaskGrader {
             device: &judge.device,
             seeds,
             cancel,
-            started,
+            // Starting Python is not the submission's work, and so not in its time.
+            started: Instant::now(),
+            limits: &judge.limits,
             tracking: None,
         };
         let result = evaluation.run(outcome)?;

@@ -11,8 +11,6 @@ pub const MODELLED_DRAWS: usize = 3;
 /// Where in an evaluation something happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// Starting Python.
-    StartUp,
     /// Running the kernel file.
     Import,
     /// A correctness draw, counted from 1.
@@ -21,24 +19,44 @@ pub enum Stage {
     Timing(usize),
 }
 
-impl Stage {
-    /// What the stage may take.
-    pub const fn limit(self) -> Duration {
-        match self {
-            Stage::StartUp => Duration::from_secs(120),
-            Stage::Import | Stage::Timing(_) => Duration::from_secs(300),
-            Stage::Draw(_) => Duration::from_secs(120),
+/// What the stages of an evaluation may take, and all of them together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Running the kernel file.
+    pub import: Duration,
+    /// A correctness draw, in which most kernels are compiled.
+    pub draw: Duration,
+    /// A timed draw.
+    pub timing: Duration,
+    /// The whole, once Python has started.
+    pub whole: Duration,
+}
+
+impl Limits {
+    /// What `stage` may take.
+    pub const fn of(&self, stage: Stage) -> Duration {
+        match stage {
+            Stage::Import => self.import,
+            Stage::Draw(_) => self.draw,
+            Stage::Timing(_) => self.timing,
         }
     }
 }
 
-/// What an evaluation may take in all, starting Python included.
-pub const EVALUATION: Duration = Duration::from_secs(600);
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            import: Duration::from_secs(300),
+            draw: Duration::from_secs(120),
+            timing: Duration::from_secs(300),
+            whole: Duration::from_secs(600),
+        }
+    }
+}
 
 impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Stage::StartUp => f.write_str("start-up"),
             Stage::Import => f.write_str("import"),
             Stage::Draw(n) => write!(f, "draw {n} of {CORRECTNESS_DRAWS}"),
             Stage::Timing(n) => write!(f, "timing, draw {n} of {MODELLED_DRAWS}"),

@@ -177,3 +177,19 @@ fn a_kernel_without_end_is_stopped_and_named() {
     let report = value["verdict"]["report"].as_str().expect("a report");
     assert!(report.contains("endless_kernel"), "{report}");
 }
+
+#[test]
+fn an_access_out_of_bounds_is_named_and_the_next_submission_is_unaffected() {
+    let body = "@cute.kernel\ndef far_kernel(x: cute.Tensor):\n    \
+                x[9999999, 0] = x[0, 0]\n\n\n\
+                @cute.jit\ndef far(x: cute.Tensor):\n    \
+                far_kernel(x).launch(grid=[1, 1, 1], block=[32, 1, 1])\n\n\n\
+                def solve(hidden_states, residual, weight):\n    \
+                far(from_dlpack(hidden_states))\n    return hidden_states";
+    let value = caught(&with(body), 0);
+    let report = value["verdict"]["report"].as_str().expect("a report");
+    assert!(report.contains("far_kernel"), "{report}");
+    assert!(report.contains("kernel.py:"), "{report}");
+    let next = judged(ORACLE);
+    assert_eq!(next["passed"], true, "{next:#}");
+}
