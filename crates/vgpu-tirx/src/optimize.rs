@@ -20,298 +20,20 @@ pub(crate) fn run(kernel: &mut Kernel) {
 
 /// Calls `f` with each register that the instruction reads.
 pub(crate) fn uses(inst: &Inst, f: &mut impl FnMut(Reg)) {
-    visit(&mut inst.clone(), &mut |reg, write| {
-        if !write {
-            f(*reg);
+    inst.registers(&mut |reg, part| {
+        if part == RegisterUse::Read {
+            f(reg);
         }
     });
 }
 
 /// Calls `f` with each register that the instruction writes.
 pub(crate) fn definitions(inst: &Inst, f: &mut impl FnMut(Reg)) {
-    visit(&mut inst.clone(), &mut |reg, write| {
-        if write {
-            f(*reg);
+    inst.registers(&mut |reg, part| {
+        if part == RegisterUse::Write {
+            f(reg);
         }
     });
-}
-
-/// Calls `f` with each register of the instruction, and whether it is written.
-fn visit(inst: &mut Inst, f: &mut impl FnMut(&mut Reg, bool)) {
-    fn operand(value: &mut Operand, f: &mut impl FnMut(&mut Reg, bool)) {
-        if let Operand::Reg(reg) = value {
-            f(reg, false);
-        }
-    }
-    macro_rules! reads {
-        ($($value:expr),*) => {{ $( operand($value, f); )* }};
-    }
-    match inst {
-        Inst::Mov { dst, src } => {
-            reads!(src);
-            f(dst, true);
-        }
-        Inst::ReadSpecial { dst, .. } | Inst::ActiveMask { dst } => f(dst, true),
-        Inst::Pack { dst, lo, hi } | Inst::CvtPack { dst, lo, hi, .. } => {
-            reads!(lo, hi);
-            f(dst, true);
-        }
-        Inst::Unpack { lo, hi, src } => {
-            reads!(src);
-            f(lo, true);
-            f(hi, true);
-        }
-        Inst::IntBinary { dst, a, b, .. }
-        | Inst::FloatBinary { dst, a, b, .. }
-        | Inst::PredBinary { dst, a, b, .. } => {
-            reads!(a, b);
-            f(dst, true);
-        }
-        Inst::IntUnary { dst, a, .. }
-        | Inst::FloatUnary { dst, a, .. }
-        | Inst::Testp { dst, a, .. }
-        | Inst::Cvt { dst, a, .. }
-        | Inst::PredNot { dst, a }
-        | Inst::CvtaToGeneric { dst, a, .. }
-        | Inst::CvtaFromGeneric { dst, a, .. }
-        | Inst::IsSpace { dst, a, .. } => {
-            reads!(a);
-            f(dst, true);
-        }
-        Inst::Mad { dst, a, b, c, .. }
-        | Inst::Sad { dst, a, b, c, .. }
-        | Inst::Lop3 { dst, a, b, c, .. }
-        | Inst::Dp4a { dst, a, b, c, .. }
-        | Inst::Dp2a { dst, a, b, c, .. }
-        | Inst::Fma { dst, a, b, c, .. } => {
-            reads!(a, b, c);
-            f(dst, true);
-        }
-        Inst::Carry {
-            dst,
-            carry_out,
-            a,
-            b,
-            carry_in,
-            ..
-        } => {
-            reads!(a, b);
-            if let Some(carry) = carry_in {
-                f(carry, false);
-            }
-            f(dst, true);
-            if let Some(carry) = carry_out {
-                f(carry, true);
-            }
-        }
-        Inst::Bfe {
-            dst, a, pos, len, ..
-        } => {
-            reads!(a, pos, len);
-            f(dst, true);
-        }
-        Inst::Bfi {
-            dst,
-            a,
-            b,
-            pos,
-            len,
-            ..
-        } => {
-            reads!(a, b, pos, len);
-            f(dst, true);
-        }
-        Inst::FunnelShift {
-            dst,
-            lo,
-            hi,
-            amount,
-            ..
-        } => {
-            reads!(lo, hi, amount);
-            f(dst, true);
-        }
-        Inst::Prmt {
-            dst,
-            a,
-            b,
-            selector,
-            ..
-        } => {
-            reads!(a, b, selector);
-            f(dst, true);
-        }
-        Inst::Setp {
-            dst, a, b, combine, ..
-        } => {
-            reads!(a, b);
-            if let Some((_, guard)) = combine {
-                f(&mut guard.pred, false);
-            }
-            f(dst, true);
-        }
-        Inst::Selp { dst, a, b, pred } => {
-            reads!(a, b);
-            f(pred, false);
-            f(dst, true);
-        }
-        Inst::Ld { dst, addr, .. } => {
-            reads!(&mut addr.base);
-            for reg in dst {
-                f(reg, true);
-            }
-        }
-        Inst::St { src, addr, .. } => {
-            reads!(&mut addr.base);
-            for value in src {
-                reads!(value);
-            }
-        }
-        Inst::Atomic {
-            dst, addr, b, c, ..
-        } => {
-            reads!(&mut addr.base, b);
-            if let Some(c) = c {
-                reads!(c);
-            }
-            if let Some(dst) = dst {
-                f(dst, true);
-            }
-        }
-        Inst::Prefetch { addr, .. } => reads!(&mut addr.base),
-        Inst::CpAsync {
-            shared,
-            global,
-            src_bytes,
-            ..
-        } => {
-            reads!(&mut shared.base, &mut global.base);
-            if let Some(bytes) = src_bytes {
-                reads!(bytes);
-            }
-        }
-        Inst::Mbarrier { addr, op } => {
-            reads!(&mut addr.base);
-            match op {
-                MbarrierOp::Init { count } => reads!(count),
-                MbarrierOp::Inval | MbarrierOp::CpAsyncArrive { .. } => {}
-                MbarrierOp::Arrive {
-                    state,
-                    count,
-                    expect_tx,
-                } => {
-                    reads!(count);
-                    if let Some(bytes) = expect_tx {
-                        reads!(bytes);
-                    }
-                    if let Some(state) = state {
-                        f(state, true);
-                    }
-                }
-                MbarrierOp::ExpectTx { bytes } | MbarrierOp::CompleteTx { bytes } => reads!(bytes),
-                MbarrierOp::TestWaitParity { done, parity }
-                | MbarrierOp::TryWaitParity { done, parity } => {
-                    reads!(parity);
-                    f(done, true);
-                }
-                MbarrierOp::TestWait { done, state } => {
-                    reads!(state);
-                    f(done, true);
-                }
-            }
-        }
-        Inst::Shfl {
-            dst,
-            in_range,
-            a,
-            lane,
-            clamp,
-            members,
-            ..
-        } => {
-            reads!(a, lane, clamp, members);
-            f(dst, true);
-            if let Some(in_range) = in_range {
-                f(in_range, true);
-            }
-        }
-        Inst::Vote {
-            dst, pred, members, ..
-        }
-        | Inst::Ballot { dst, pred, members } => {
-            reads!(members);
-            f(&mut pred.pred, false);
-            f(dst, true);
-        }
-        Inst::MatchAny {
-            dst, a, members, ..
-        }
-        | Inst::Redux {
-            dst, a, members, ..
-        } => {
-            reads!(a, members);
-            f(dst, true);
-        }
-        Inst::MatchAll {
-            dst,
-            pred,
-            a,
-            members,
-            ..
-        } => {
-            reads!(a, members);
-            f(dst, true);
-            if let Some(pred) = pred {
-                f(pred, true);
-            }
-        }
-        Inst::Elect {
-            leader,
-            is_leader,
-            members,
-        } => {
-            reads!(members);
-            f(is_leader, true);
-            if let Some(leader) = leader {
-                f(leader, true);
-            }
-        }
-        Inst::WarpSync { members } => reads!(members),
-        Inst::BarrierSync { id, count, .. } => {
-            reads!(id);
-            if let Some(count) = count {
-                reads!(count);
-            }
-        }
-        Inst::BarrierArrive { id, count, .. } => reads!(id, count),
-        Inst::BarrierReduce {
-            dst,
-            id,
-            count,
-            pred,
-            ..
-        } => {
-            reads!(id);
-            if let Some(count) = count {
-                reads!(count);
-            }
-            f(&mut pred.pred, false);
-            f(dst, true);
-        }
-        Inst::Nanosleep { nanoseconds } => reads!(nanoseconds),
-        Inst::Assert { pred, .. } => f(&mut pred.pred, false),
-        Inst::Printf { args, .. } => {
-            for arg in args {
-                reads!(&mut arg.value);
-            }
-        }
-        Inst::CpAsyncCommit
-        | Inst::CpAsyncWaitGroup { .. }
-        | Inst::CpAsyncWaitAll
-        | Inst::Fence { .. }
-        | Inst::Trap
-        | Inst::Unmodelled { .. } => {}
-    }
 }
 
 /// Whether the instruction does nothing but compute its results from its operands.
@@ -658,7 +380,7 @@ fn rename(node: &mut Node, from: Reg, to: Reg) {
             if let Some(guard) = guard {
                 swap(&mut guard.pred);
             }
-            visit(inst, &mut |reg, _| swap(reg));
+            inst.registers_mut(&mut |reg, _| swap(reg));
         }
         NodeKind::If {
             cond,
@@ -849,7 +571,7 @@ fn renumber(block: &mut Block, map: &HashMap<Reg, Reg>) {
                 if let Some(guard) = guard {
                     swap(&mut guard.pred);
                 }
-                visit(inst, &mut |reg, _| swap(reg));
+                inst.registers_mut(&mut |reg, _| swap(reg));
             }
             NodeKind::If {
                 cond,

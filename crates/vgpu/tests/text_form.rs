@@ -1,10 +1,13 @@
 //! The text form over generated modules, and what broken text does.
 
+#[path = "support/clock.rs"]
+mod clock;
 mod support;
 
 use proptest::prelude::*;
 use vgpu::ir::{parse, print, verify};
 
+use clock::processor_time;
 use support::generate;
 use support::random::Random;
 
@@ -100,10 +103,10 @@ fn long_texts_are_read_in_time_linear_in_their_length() {
     };
     let time_of = |lines: usize| {
         let text = text_of(lines);
-        let started = std::time::Instant::now();
-        let module = parse(&text).expect("a legal text");
-        verify(&module).expect("a legal module");
-        started.elapsed()
+        processor_time(|| {
+            let module = parse(&text).expect("a legal text");
+            verify(&module).expect("a legal module");
+        })
     };
     time_of(2_000);
     let (short, long) = (time_of(20_000), time_of(160_000));

@@ -2,6 +2,7 @@
 
 mod inst;
 mod module;
+mod registers;
 mod signature;
 mod text;
 mod types;
@@ -9,6 +10,7 @@ mod verify;
 
 pub use inst::*;
 pub use module::*;
+pub use registers::RegisterUse;
 pub use text::{MAX_NESTING, ParseError, parse, print, print_inst};
 pub use types::*;
 pub use verify::*;

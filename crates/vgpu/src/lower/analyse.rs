@@ -1,11 +1,10 @@
 //! What the lowering knows about a kernel before it begins: whether CTAs depend on each other's order,
 //! what instructions wait for and cost.
 
-use super::operands::{Role, registers};
 use crate::device::Pipe;
 use crate::ir::{
     AtomicOp, Block, FloatBinary, FloatUnary, Inst, IntBinary, IntUnary, Kernel, MadWidth,
-    MbarrierOp, NodeKind, Operand, Ordering, Reg, Space, Type,
+    MbarrierOp, NodeKind, Operand, Ordering, Reg, RegisterUse, Space, Type,
 };
 use std::collections::HashSet;
 
@@ -158,9 +157,9 @@ impl Flow {
                             if device_memory(*space) && *cache != crate::ir::CacheHint::NonCoherent
                     );
                     let mut written = Vec::new();
-                    registers(inst, &mut |reg, role| match role {
-                        Role::Read => tainted |= self.loaded.contains(&reg),
-                        Role::Write => written.push(reg),
+                    inst.registers(&mut |reg, role| match role {
+                        RegisterUse::Read => tainted |= self.loaded.contains(&reg),
+                        RegisterUse::Write => written.push(reg),
                     });
                     if tainted || global {
                         for reg in written {

@@ -1,7 +1,7 @@
 //! Conversions to handlers.
 
 use super::code::{Extra, Op};
-use super::operands::mnemonic;
+use super::mnemonic::mnemonic;
 use super::structure::Lowerer;
 use crate::exec::*;
 use crate::ir::{FloatMods, Inst, Operand, Reg, Rounding, Type};

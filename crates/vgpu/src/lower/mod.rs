@@ -8,7 +8,7 @@ mod float;
 mod inst;
 mod int;
 mod memory;
-mod operands;
+mod mnemonic;
 mod places;
 mod program;
 mod structure;

@@ -3,8 +3,8 @@
 //! whole loops for what lives from turn to turn.
 
 use super::code::SLOT;
-use super::operands::{Role, registers};
-use crate::ir::{Block, Kernel, NodeKind, Reg, RegClass};
+
+use crate::ir::{Block, Kernel, NodeKind, Reg, RegClass, RegisterUse};
 use std::collections::BTreeSet;
 
 /// Beyond this much work the analysis is left out, and nothing is shared.
@@ -111,11 +111,11 @@ impl Walk {
         }
     }
 
-    fn touch(&mut self, reg: Reg, role: Role) {
+    fn touch(&mut self, reg: Reg, role: RegisterUse) {
         let position = self.position;
         let range = self.ranges[reg.0 as usize].get_or_insert(Range::new(position, position));
         let again = range.last == position && range.first != position;
-        range.ends_written = role == Role::Write || (again && range.ends_written);
+        range.ends_written = role == RegisterUse::Write || (again && range.ends_written);
         range.last = position;
     }
 
@@ -125,16 +125,16 @@ impl Walk {
             match &node.kind {
                 NodeKind::Inst { guard, inst } => {
                     if let Some(guard) = guard {
-                        self.touch(guard.pred, Role::Read);
+                        self.touch(guard.pred, RegisterUse::Read);
                     }
-                    registers(inst, &mut |reg, role| self.touch(reg, role));
+                    inst.registers(&mut |reg, role| self.touch(reg, role));
                 }
                 NodeKind::If {
                     cond,
                     then,
                     otherwise,
                 } => {
-                    self.touch(*cond, Role::Read);
+                    self.touch(*cond, RegisterUse::Read);
                     self.block(then);
                     self.block(otherwise);
                 }
@@ -155,7 +155,7 @@ impl Walk {
                 | NodeKind::Continue { guard }
                 | NodeKind::Return { guard } => {
                     if let Some(guard) = guard {
-                        self.touch(guard.pred, Role::Read);
+                        self.touch(guard.pred, RegisterUse::Read);
                     }
                 }
             }
@@ -285,9 +285,9 @@ impl Unset {
                         self.read(&assigned, guard.pred);
                     }
                     let mut written = Vec::new();
-                    registers(inst, &mut |reg, role| match role {
-                        Role::Read => self.read(&assigned, reg),
-                        Role::Write => written.push(reg),
+                    inst.registers(&mut |reg, role| match role {
+                        RegisterUse::Read => self.read(&assigned, reg),
+                        RegisterUse::Write => written.push(reg),
                     });
                     if let (Some(assigned), None) = (&mut assigned, guard) {
                         for reg in written {

@@ -2,13 +2,15 @@
 
 use super::analyse;
 use super::code::{Block, Code, Extra, FALSE, LANES, Op, Origin, SLOT, TRUE};
-use super::operands::{Role, mnemonic, registers};
+use super::mnemonic::mnemonic;
 use super::places::{Places, places};
 use crate::device::Pipe;
 use crate::exec::{
     BeginLoop, Else, End, EndIf, EndLoop, EnterBlock, Handle, Handler, If, Isa, Leave, Return, slow,
 };
-use crate::ir::{Guard, Inst, Kernel, Location, Module, Node, NodeKind, Operand, Reg, RegClass};
+use crate::ir::{
+    Guard, Inst, Kernel, Location, Module, Node, NodeKind, Operand, Reg, RegClass, RegisterUse,
+};
 use std::collections::{HashMap, HashSet};
 
 /// Lowers one kernel.
@@ -436,8 +438,8 @@ impl<'a> Lowerer<'a> {
 
     fn instruction(&mut self, guard: Option<Guard>, inst: &Inst) {
         let mut reads = Vec::new();
-        registers(inst, &mut |reg, role| {
-            if role == Role::Read {
+        inst.registers(&mut |reg, role| {
+            if role == RegisterUse::Read {
                 reads.push(reg);
             }
         });
@@ -459,8 +461,8 @@ impl<'a> Lowerer<'a> {
         self.lower(inst);
         self.guard = (TRUE, 0);
         let from = analyse::waits_for(inst);
-        registers(inst, &mut |reg, role| {
-            if role == Role::Write {
+        inst.registers(&mut |reg, role| {
+            if role == RegisterUse::Write {
                 self.waiting_global.remove(&reg);
                 self.waiting_shared.remove(&reg);
                 match from {
