@@ -232,15 +232,15 @@ fn is_dead(kind: &NodeKind, counts: &HashMap<Reg, usize>) -> bool {
 
 /// Turns `t = ...; m = t` into `m = ...` where `t` lives in one block and `m` is not in its way.
 fn coalesce_block(body: &mut Block) {
-    let counts = use_counts(body);
+    let mut counts = use_counts(body);
     let defined = definition_counts(body);
     let mut budget = MERGE_BUDGET;
-    coalesce(body, &counts, &defined, &mut budget);
+    coalesce(body, &mut counts, &defined, &mut budget);
 }
 
 fn coalesce(
     block: &mut Block,
-    counts: &HashMap<Reg, usize>,
+    counts: &mut HashMap<Reg, usize>,
     defined: &HashMap<Reg, usize>,
     budget: &mut usize,
 ) {
@@ -279,6 +279,9 @@ fn coalesce(
                 rename(node, temporary, target);
             }
             block.remove(place);
+            // The target takes over the temporary's uses, but for the move that is gone.
+            let taken = counts.remove(&temporary).unwrap_or(0);
+            *counts.entry(target).or_insert(0) += taken.saturating_sub(1);
             made_at.remove(&temporary);
             made_at.insert(target, at);
             continue;
@@ -326,21 +329,25 @@ fn can_merge(
     let total = counts.get(&temporary).copied().unwrap_or(0);
     let mut seen = 0;
     for (offset, node) in block[at + 1..].iter().enumerate() {
+        let before = seen;
         deep_uses(node, &mut |reg| {
             seen += usize::from(reg == temporary);
             *budget = budget.saturating_sub(1);
         });
+        let is_move = at + 1 + offset == place;
+        let mut changed = false;
+        if !is_move {
+            deep_definitions(node, &mut |reg| changed |= reg == target);
+        }
+        // An instruction reads before it writes; a branch or a loop may do so in any order.
+        let in_order = matches!(node.kind, NodeKind::Inst { .. });
+        if changed && seen > before && !in_order {
+            return false;
+        }
         if seen == total {
             return true;
         }
-        if offset > MERGE_WINDOW {
-            return false;
-        }
-        let mut changed = false;
-        if at + 1 + offset != place {
-            deep_definitions(node, &mut |reg| changed |= reg == target);
-        }
-        if changed || leaves(node) {
+        if changed || offset > MERGE_WINDOW || leaves(node) {
             return false;
         }
     }
@@ -593,3 +600,6 @@ fn renumber(block: &mut Block, map: &HashMap<Reg, Reg>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
