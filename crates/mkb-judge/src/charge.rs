@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use mkb_device::account::LaunchAccount;
-use mkb_device::tape::{self, Entry, TapeError};
+use mkb_device::tape::{self, Entry, TapeError, Value};
 use vgpu::cost::{
-    Device, TensorMeta, eager_op_is_known, eager_op_time, host_read_time, kernel_time,
+    Device, TensorMeta, compile_time, eager_op_is_known, eager_op_time, host_read_time, kernel_time,
 };
 
 /// What a call costs.
@@ -113,7 +113,7 @@ pub fn charge(
                 add(name, seconds, eager_op_is_known(op.name));
             }
             Entry::Read(_) | Entry::Sync => {
-                let seconds = host_read_time(device);
+                let seconds = host_read_time(read_bytes(entry), device);
                 charge.seconds += seconds;
                 add("host synchronisation", seconds, true);
             }
@@ -152,6 +152,32 @@ pub fn charge(
         .operations
         .sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     Ok(charge)
+}
+
+/// Bytes that an entry copies to the host.
+fn read_bytes(entry: &Entry) -> u64 {
+    match entry {
+        Entry::Read(Value::Tensor(tensor)) => tensor.elements().saturating_mul(tensor.dtype.size()),
+        _ => 0,
+    }
+}
+
+impl Charge {
+    /// Adds the compilation of `modules` that the call was the first to need.
+    pub fn add_compilation(&mut self, modules: u64, device: &Device) {
+        if modules == 0 {
+            return;
+        }
+        let seconds = compile_time(modules, device);
+        self.seconds += seconds;
+        let operation = OperationCharge {
+            name: "compilation in the call".to_owned(),
+            calls: modules,
+            seconds,
+            modelled: true,
+        };
+        self.operations.insert(0, operation);
+    }
 }
 
 fn meta(tensor: &tape::Tensor) -> TensorMeta {

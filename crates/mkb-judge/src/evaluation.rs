@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 
 use mkb_catalog::grading::{Cancel, GradeFailure};
 use mkb_device::account::{Garbage, LaunchAccount};
+use mkb_device::tape;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::carried::{Carried, Carrying};
 use crate::charge::{Charge, charge};
 use crate::limits::{CORRECTNESS_DRAWS, Limits, MODELLED_DRAWS, Stage};
 use crate::policy::{Finding, Rule};
@@ -104,6 +106,8 @@ pub struct Evaluation<'a> {
     pub limits: &'a Limits,
     /// What the replay's launches are watched for.
     pub tracking: Option<Tracking>,
+    /// What calls have brought in from the host so far.
+    pub carrying: Carrying,
 }
 
 /// Watching what launches write.
@@ -146,6 +150,7 @@ struct Replayed {
     outputs: Value,
     charge: Charge,
     launches: Vec<LaunchAccount>,
+    carried: Carried,
 }
 
 /// Ends where the virtual GPU met what it does not model.
@@ -198,7 +203,7 @@ impl Evaluation<'_> {
                         .get_or_insert(format!("{stage}: {mismatch}"));
                 }
             }
-            self.look_at_launches(stage, &replayed, outcome);
+            self.look_at_launches(stage, &expected, &replayed, outcome);
             self.release(stage)?;
         }
         if outcome.correct_draws < CORRECTNESS_DRAWS {
@@ -209,7 +214,10 @@ impl Evaluation<'_> {
             let expected = self.expect(self.seeds.timing[number - 1])?;
             let last = number == MODELLED_DRAWS;
             self.tracking = last.then_some(Tracking { garbage: None });
-            let replayed = self.draw(stage, &expected, outcome)?;
+            let mut replayed = self.draw(stage, &expected, outcome)?;
+            replayed
+                .charge
+                .add_compilation(replayed.carried.new_modules, self.device);
             if let Err(mismatch) = self.compare(&expected, &replayed.inputs, &replayed.outputs) {
                 outcome
                     .mismatch
@@ -219,7 +227,7 @@ impl Evaluation<'_> {
                     "{stage}: an output of a timed call is wrong"
                 )));
             }
-            self.look_at_launches(stage, &replayed, outcome);
+            self.look_at_launches(stage, &expected, &replayed, outcome);
             if last {
                 self.withhold(stage, &expected, &replayed, outcome)?;
             }
@@ -290,11 +298,24 @@ impl Evaluation<'_> {
             .recorded(segment)
             .map_err(|e| Halt::Failed(format!("{stage}: the tape cannot be read: {e}")))?;
         outcome.tape.extend(&bytes);
+        // What is no tape is refused by its player below.
+        let entries = tape::parse(&bytes).unwrap_or_default();
+        let carried = match expected {
+            Some(_) => self.carrying.call(&entries),
+            None => {
+                self.carrying.import(&entries);
+                Carried::default()
+            }
+        };
         let played = self
             .replay
             .to_play(&bytes)
             .map_err(|e| judge(format!("replay tape: {e}")))?;
-        self.play_again(stage, played, expected)
+        let replayed = self.play_again(stage, played, expected)?;
+        Ok(replayed.map(|replayed| Replayed {
+            carried,
+            ..replayed
+        }))
     }
 
     fn play_again(
@@ -349,6 +370,7 @@ impl Evaluation<'_> {
             outputs,
             charge,
             launches,
+            carried: Carried::default(),
         }))
     }
 
@@ -401,7 +423,13 @@ impl Evaluation<'_> {
     }
 
     /// Each call must run a kernel of the task's DSL, and must not carry data in from the host.
-    fn look_at_launches(&self, stage: Stage, replayed: &Replayed, outcome: &mut Outcome) {
+    fn look_at_launches(
+        &self,
+        stage: Stage,
+        expected: &Expected,
+        replayed: &Replayed,
+        outcome: &mut Outcome,
+    ) {
         let mut find = |rule, what: String| {
             if !outcome.findings.iter().any(|f| f.rule == rule) {
                 outcome.findings.push(Finding {
@@ -424,12 +452,15 @@ impl Evaluation<'_> {
                 ),
             );
         }
-        if replayed.charge.host_bytes > HOST_BYTES {
+        let sent = replayed.charge.host_bytes;
+        let arguments = replayed.carried.argument_bytes;
+        let modules = replayed.carried.module_bytes;
+        let allowed = host_bytes_allowed(&expected.outputs);
+        if sent + arguments + modules > allowed {
             find(
                 Rule::HostData,
                 format!(
-                    "{stage}: the call sent {} bytes that the host computed to the device; up to {HOST_BYTES} are allowed",
-                    replayed.charge.host_bytes
+                    "{stage}: of what the host computed the call brought in {sent} bytes as tensors, {arguments} in launch arguments that differ from the last draw's, and {modules} in new text of kernels; {allowed} are allowed in all"
                 ),
             );
         }
@@ -606,8 +637,22 @@ impl Evaluation<'_> {
     }
 }
 
-/// Bytes of host data that a call may send to the device.
-pub const HOST_BYTES: u64 = 4096;
+/// Bytes that a call may bring in from the host, whatever the size of its outputs.
+const HOST_BYTES: u64 = 4096;
+/// The same where the outputs are tiny.
+const HOST_BYTES_AT_LEAST: u64 = 64;
+
+/// Bytes that a call may bring in from the host: an eighth of the outputs' size at most, so that
+/// these cannot be what was computed there.
+fn host_bytes_allowed(outputs: &Value) -> u64 {
+    let mut found = Vec::new();
+    tensors(outputs, &mut found);
+    let size = found
+        .iter()
+        .filter_map(|tensor| tensor.span())
+        .sum::<usize>() as u64;
+    (size / 8).clamp(HOST_BYTES_AT_LEAST, HOST_BYTES)
+}
 
 fn judge(error: impl ToString) -> Halt {
     Halt::Judge(GradeFailure::Infrastructure(error.to_string()))

@@ -14,6 +14,7 @@ use mkb_device::client::DeviceOptions;
 use mkb_sandbox::Isolation;
 use serde_json::json;
 
+use crate::carried::Carrying;
 use crate::evaluation::{Evaluation, Incomplete, Outcome, Seeds};
 use crate::limits::Limits;
 use crate::policy;
@@ -250,6 +251,7 @@ impl TaskGrader {
             started: Instant::now(),
             limits: &judge.limits,
             tracking: None,
+            carrying: Carrying::default(),
         };
         let result = evaluation.run(outcome)?;
         judge.give_back(&self.problem, reference);

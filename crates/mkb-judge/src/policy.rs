@@ -13,6 +13,8 @@ use ruff_source_file::LineIndex;
 use ruff_text_size::{Ranged, TextSize};
 use serde::{Deserialize, Serialize};
 
+use crate::scopes::Scopes;
+
 /// A rule of the protocol ("What a submission may do").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -233,6 +235,30 @@ const FORBIDDEN: &[(&str, Rule)] = &[
     ("smtplib", Rule::Network),
 ];
 
+/// Modules that are forbidden, in part or whole, also where another module's attribute leads to them.
+const REACHED: &[&str] = &[
+    "sys",
+    "os",
+    "builtins",
+    "subprocess",
+    "multiprocessing",
+    "ctypes",
+    "cffi",
+    "inspect",
+    "gc",
+    "importlib",
+    "types",
+    "pickle",
+    "marshal",
+    "runpy",
+    "traceback",
+    "socket",
+    "urllib",
+    "mkb_worker",
+    "mkb_shim",
+    "mkb_tirx",
+];
+
 /// Builtins that hide code or reach outside the file's own names.
 const BUILTINS: &[(&str, Rule)] = &[
     ("exec", Rule::HiddenCode),
@@ -241,6 +267,7 @@ const BUILTINS: &[(&str, Rule)] = &[
     ("__import__", Rule::HiddenCode),
     ("__builtins__", Rule::HiddenCode),
     ("__loader__", Rule::HiddenCode),
+    ("__spec__", Rule::HiddenCode),
 ];
 
 /// Attributes that reach from any object to interpreter internals.
@@ -277,7 +304,7 @@ pub fn check(source: &[u8], other_dsls: &[&str]) -> Result<Vec<Finding>, SourceE
         index: &index,
         other_dsls,
         names: HashMap::new(),
-        bound: Vec::new(),
+        scopes: Scopes::of(&module.body),
         findings: Vec::new(),
     };
     Bindings { walk: &mut walk }.visit_body(&module.body);
@@ -366,8 +393,6 @@ impl<'a> Visitor<'a> for Bindings<'_, '_> {
                         .insert(local.to_string(), format!("{module}.{}", alias.name));
                 }
             }
-            Stmt::FunctionDef(f) => self.walk.bound.push(f.name.to_string()),
-            Stmt::ClassDef(c) => self.walk.bound.push(c.name.to_string()),
             Stmt::Assign(assign) => {
                 // `t = torch` is another name for it.
                 if let (Some(target), [Expr::Name(name)]) = (
@@ -381,20 +406,6 @@ impl<'a> Visitor<'a> for Bindings<'_, '_> {
         }
         visitor::walk_stmt(self, stmt);
     }
-
-    fn visit_expr(&mut self, expr: &'a Expr) {
-        if let Expr::Name(name) = expr
-            && name.ctx.is_store()
-        {
-            self.walk.bound.push(name.id.to_string());
-        }
-        visitor::walk_expr(self, expr);
-    }
-
-    fn visit_parameter(&mut self, parameter: &'a ast::Parameter) {
-        self.walk.bound.push(parameter.name.to_string());
-        visitor::walk_parameter(self, parameter);
-    }
 }
 
 /// Second pass: looks at every reference.
@@ -402,7 +413,7 @@ struct Walk<'i> {
     index: &'i LineIndex,
     other_dsls: &'i [&'i str],
     names: HashMap<String, String>,
-    bound: Vec<String>,
+    scopes: Scopes,
     findings: Vec<Finding>,
 }
 
@@ -439,9 +450,18 @@ impl Walk<'_> {
     }
 
     fn refer(&mut self, qualified: &str, at: TextSize) {
-        let hit = FORBIDDEN.iter().find(|(name, _)| covers(name, qualified));
+        let hit = |qualified: &str| FORBIDDEN.iter().find(|(name, _)| covers(name, qualified));
+        // `torch.sys` is `sys`: modules are attributes of those that import them.
+        let reached = REACHED.iter().filter_map(|module| {
+            let at = qualified.find(&format!(".{module}"))? + 1;
+            covers(module, &qualified[at..]).then_some(&qualified[at..])
+        });
+        let hit = std::iter::once(qualified).chain(reached).find_map(hit);
         if let Some((name, rule)) = hit {
             self.find(*rule, at, format!("{qualified} is not allowed ({name})"));
+        } else if qualified.split('.').skip(1).any(|part| part == "__dict__") {
+            let what = format!("{qualified} gives computed access to a module");
+            self.find(Rule::HiddenCode, at, what);
         } else if let Some(dsl) = self.other_dsls.iter().find(|dsl| covers(dsl, qualified)) {
             let what = format!("{qualified} is not allowed: {dsl} is not this task's DSL");
             self.find(Rule::OtherCompiler, at, what);
@@ -482,6 +502,20 @@ impl<'a> Visitor<'a> for Walk<'_> {
                     self.patching(target);
                 }
             }
+            Stmt::FunctionDef(function) => {
+                for decorator in &function.decorator_list {
+                    self.visit_decorator(decorator);
+                }
+                // Defaults and annotations stand outside the function's scope.
+                self.visit_parameters(&function.parameters);
+                if let Some(returns) = &function.returns {
+                    self.visit_annotation(returns);
+                }
+                self.scopes.enter(&function.parameters, &function.body);
+                self.visit_body(&function.body);
+                self.scopes.leave();
+                return;
+            }
             Stmt::AugAssign(assign) => self.patching(&assign.target),
             Stmt::Delete(delete) => {
                 for target in &delete.targets {
@@ -516,7 +550,7 @@ impl<'a> Visitor<'a> for Walk<'_> {
                 if let Some(qualified) = self.names.get(id).cloned() {
                     self.refer(&qualified, name.start());
                 } else if let Some((_, rule)) = BUILTINS.iter().find(|(b, _)| *b == id)
-                    && !self.bound.iter().any(|bound| bound == id)
+                    && !self.scopes.bind(id, name.start())
                 {
                     self.find(
                         *rule,
@@ -526,6 +560,15 @@ impl<'a> Visitor<'a> for Walk<'_> {
                 }
             }
             Expr::Call(call) => self.call(call),
+            Expr::Lambda(lambda) if lambda.parameters.is_some() => {
+                if let Some(parameters) = &lambda.parameters {
+                    self.visit_parameters(parameters);
+                    self.scopes.enter(parameters, &[]);
+                }
+                self.visit_expr(&lambda.body);
+                self.scopes.leave();
+                return;
+            }
             _ => {}
         }
         visitor::walk_expr(self, expr);
@@ -564,7 +607,7 @@ impl Walk<'_> {
             _ => None,
         };
         let builtin = match &*call.func {
-            Expr::Name(name) if !self.bound.iter().any(|b| b == name.id.as_str()) => {
+            Expr::Name(name) if !self.scopes.bind(name.id.as_str(), name.start()) => {
                 name.id.as_str()
             }
             _ => "",
@@ -739,6 +782,63 @@ mod tests {
             rules("f = open('/proc/self/maps')"),
             [(Rule::EvaluatorState, 1)]
         );
+    }
+
+    #[test]
+    fn a_name_bound_elsewhere_does_not_cover_a_builtin() {
+        for hidden in [
+            "def never(exec):\n    pass\nexec('x')",
+            "class A:\n    eval = 1\ny = eval('1')",
+            "if False:\n    exec = 1\nexec('x')",
+            "def f():\n    global exec\n    exec = 1\nexec('x')",
+            "y = eval('1')\ndef eval(x):\n    return x",
+            "def eval(x):\n    return x\ndel eval\ny = eval('1')",
+            "f = lambda exec: 1\nexec('x')",
+            "g = [1 for eval in (1, 2)]\neval('x')",
+        ] {
+            let found = rules(hidden);
+            assert!(
+                found.iter().any(|(rule, _)| *rule == Rule::HiddenCode),
+                "{hidden}: {found:?}"
+            );
+        }
+        for honest in [
+            "def compile(x):\n    return x\ny = compile(1)",
+            "def f(compile):\n    return compile(1)",
+            "def f():\n    compile = 1\n    return lambda: compile",
+            "f = lambda compile: compile(1)",
+        ] {
+            assert_eq!(rules(honest), [], "{honest}");
+        }
+    }
+
+    #[test]
+    fn modules_are_found_through_the_modules_that_hold_them() {
+        for (source, rule) in [
+            ("import torch\ntorch.sys.modules", Rule::EvaluatorState),
+            (
+                "import torch\ns = torch.sys\ns.modules",
+                Rule::EvaluatorState,
+            ),
+            ("import torch\ntorch.os.system('x')", Rule::OtherCompiler),
+            (
+                "import torch\ntorch.utils.data.os.fork()",
+                Rule::OtherCompiler,
+            ),
+            ("import torch\ntorch.__dict__['sys']", Rule::HiddenCode),
+            ("from torch import sys\nsys.modules", Rule::EvaluatorState),
+        ] {
+            let found = rules(source);
+            assert!(found.iter().any(|(r, _)| *r == rule), "{source}: {found:?}");
+        }
+        for honest in [
+            "import torch\nx: torch.types.Number = 1",
+            "import torch\ntorch.cuda.synchronize()",
+            "import torch\ntorch.ops.aten.add",
+            "import torch\ntorch.special.gammaln",
+        ] {
+            assert_eq!(rules(honest), [], "{honest}");
+        }
     }
 
     #[test]

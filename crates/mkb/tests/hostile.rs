@@ -193,3 +193,32 @@ fn an_access_out_of_bounds_is_named_and_the_next_submission_is_unaffected() {
     let next = judged(ORACLE);
     assert_eq!(next["passed"], true, "{next:#}");
 }
+
+#[test]
+fn what_the_host_computed_does_not_count_as_constants_of_a_kernel() {
+    let body = r#"
+def solve(hidden_states, residual, weight):
+    x = hidden_states.float() + residual.float()
+    scales = torch.rsqrt(x.pow(2).mean(-1) + 1e-5).cpu().tolist()
+
+    @cute.kernel
+    def write_kernel(scales_out: cute.Tensor):
+        thread, _, _ = cute.arch.thread_idx()
+        if thread == 0:
+            for row in cutlass.range_constexpr(len(scales)):
+                scales_out[row] = cutlass.Float32(scales[row])
+
+    @cute.jit
+    def write(scales_out: cute.Tensor):
+        write_kernel(scales_out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+    scale = torch.empty(len(scales), device="cuda")
+    write(from_dlpack(scale))
+    return (x * scale[:, None] * weight.float()).to(torch.bfloat16)
+"#;
+    let value = judged(&with(body));
+    assert_eq!(value["passed"], false, "{value:#}");
+    assert_eq!(rules(&value), ["host-data"], "{value:#}");
+    let report = value["verdict"]["report"].as_str().expect("a report");
+    assert!(report.contains("compilation in the call"), "{report}");
+}

@@ -150,6 +150,8 @@ pub struct Host {
     pub launch: f64,
     /// To wait for the device and read a value back.
     pub synchronize: f64,
+    /// To compile one module of kernels.
+    pub compile: f64,
 }
 
 /// Eager PyTorch's kernels.

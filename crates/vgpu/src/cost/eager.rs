@@ -124,9 +124,14 @@ pub fn eager_op_is_known(op: &str) -> bool {
     kind(Name::of(op).base) != OpKind::Unknown
 }
 
-/// Seconds in which the host waits for the device and reads a value.
-pub fn host_read_time(device: &Device) -> f64 {
-    device.host.synchronize
+/// Seconds in which the host waits for the device and reads `bytes` of it.
+pub fn host_read_time(bytes: u64, device: &Device) -> f64 {
+    device.host.synchronize + bytes as f64 / device.memory.host_bytes_per_second
+}
+
+/// Seconds in which the host compiles `modules` of kernels.
+pub fn compile_time(modules: u64, device: &Device) -> f64 {
+    modules as f64 * device.host.compile
 }
 
 /// What an operation of torch's dispatcher takes. `op` is its name with or without namespace and

@@ -12,6 +12,7 @@ mod tests;
 
 pub use device::{Device, DeviceError, Eager, Host, Latency, Memory, Occupancy, Rates, Tensor};
 pub use eager::{
-    OpEstimate, OpKind, TensorMeta, eager_op, eager_op_is_known, eager_op_time, host_read_time,
+    OpEstimate, OpKind, TensorMeta, compile_time, eager_op, eager_op_is_known, eager_op_time,
+    host_read_time,
 };
 pub use kernel::{Bound, Estimate, Limit, Residency, Terms, kernel_time, residency};

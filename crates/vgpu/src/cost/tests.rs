@@ -443,7 +443,13 @@ fn data_from_the_host_crosses_the_bus() {
         f64::from(4 << 20) / 64e9,
         0.05,
     );
-    assert_eq!(host_read_time(&device), device.host.synchronize);
+    assert_eq!(host_read_time(0, &device), device.host.synchronize);
+    let second = device.memory.host_bytes_per_second as u64;
+    assert_eq!(
+        host_read_time(second, &device),
+        device.host.synchronize + 1.0
+    );
+    assert_eq!(compile_time(3, &device), 3.0 * device.host.compile);
 }
 
 #[test]
