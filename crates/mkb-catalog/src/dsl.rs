@@ -32,6 +32,8 @@ pub struct DslSpec {
     pub display: &'static str,
     /// The Python package that a submission imports to reach it.
     pub import_name: &'static str,
+    /// The form in which its front end hands kernels to the virtual GPU (`docs/tape.md`, MODULE).
+    pub module_format: u8,
     /// What stands behind that package on the virtual GPU, as one sentence for the agent.
     pub virtual_provider: &'static str,
     /// What stands behind that package on a real GPU, as one sentence for the agent.
@@ -44,6 +46,7 @@ const BUILTIN: [DslSpec; 2] = [
         id: "cutedsl",
         display: "CuTe DSL",
         import_name: "cutlass",
+        module_format: 0,
         virtual_provider: "`cutlass` is this benchmark's own implementation of the documented \
                            CuTe DSL Python interface, not NVIDIA's package; what it does not \
                            implement it refuses by name.",
@@ -53,6 +56,7 @@ const BUILTIN: [DslSpec; 2] = [
         id: "tirx",
         display: "TIRx",
         import_name: "tvm",
+        module_format: 2,
         virtual_provider: "`tvm` is Apache TVM 0.25.0.post1 unchanged up to its lowered device \
                            functions; from there the virtual GPU runs them, and refuses by name \
                            what it does not model.",

@@ -1,13 +1,16 @@
 //! One kernel file through its draws: run, replayed, compared, charged.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use mkb_catalog::dsl::DslSpec;
 use mkb_catalog::grading::{Cancel, GradeFailure};
 use mkb_device::account::{Garbage, LaunchAccount};
 use mkb_device::tape;
 use serde::Deserialize;
 use serde_json::json;
+use vgpu::cost::eager_op_is_known;
 
 use crate::carried::{Carried, Carrying};
 use crate::charge::{Charge, charge};
@@ -84,6 +87,8 @@ enum Halt {
 
 /// What an evaluation needs.
 pub struct Evaluation<'a> {
+    /// The task's DSL.
+    pub dsl: &'a DslSpec,
     /// Draws inputs and expected values.
     pub reference: &'a mut Station,
     /// Runs the kernel file.
@@ -108,6 +113,10 @@ pub struct Evaluation<'a> {
     pub tracking: Option<Tracking>,
     /// What calls have brought in from the host so far.
     pub carrying: Carrying,
+    /// The forms of the modules so far, by number.
+    pub modules: HashMap<u64, u8>,
+    /// Where the tape's last segment ended.
+    pub recorded: u64,
 }
 
 /// Watching what launches write.
@@ -293,13 +302,11 @@ impl Evaluation<'_> {
         expected: Option<&Expected>,
         outcome: &mut Outcome,
     ) -> Result<Option<Replayed>, Halt> {
-        let bytes = self
-            .submission
-            .recorded(segment)
-            .map_err(|e| Halt::Failed(format!("{stage}: the tape cannot be read: {e}")))?;
+        let bytes = self.read_tape(stage, segment)?;
         outcome.tape.extend(&bytes);
-        // What is no tape is refused by its player below.
-        let entries = tape::parse(&bytes).unwrap_or_default();
+        let entries = tape::parse(&bytes).map_err(|e| Halt::Failed(format!("{stage}: {e}")))?;
+        self.refuse_unknown_operations(stage, &entries)?;
+        self.look_at_modules(stage, &entries, outcome);
         let carried = match expected {
             Some(_) => self.carrying.call(&entries),
             None => {
@@ -316,6 +323,67 @@ impl Evaluation<'_> {
             carried,
             ..replayed
         }))
+    }
+
+    /// A segment of the submission's tape: segments follow one another, and have a size in all.
+    fn read_tape(&mut self, stage: Stage, (offset, length): Segment) -> Result<Vec<u8>, Halt> {
+        let failed = |why: String| Halt::Failed(format!("{stage}: the tape cannot be read: {why}"));
+        let end = offset.saturating_add(length);
+        if offset < self.recorded {
+            return Err(failed("a segment overlaps the one before".to_owned()));
+        }
+        if end > TAPE_BYTES {
+            return Err(failed(format!(
+                "it is longer than {} MiB; data from the host stands on it",
+                TAPE_BYTES >> 20
+            )));
+        }
+        self.recorded = end;
+        self.submission
+            .recorded((offset, length))
+            .map_err(|e| failed(e.to_string()))
+    }
+
+    /// Torch's processor kernels do not all check what they are given. Those of operations that the
+    /// clock has a rule for are known to; others are not played.
+    fn refuse_unknown_operations(&self, stage: Stage, entries: &[tape::Entry]) -> Result<(), Halt> {
+        let unknown = entries.iter().find_map(|entry| match entry {
+            tape::Entry::Op(op) if !is_played(op.name) => Some(op.name),
+            _ => None,
+        });
+        match unknown {
+            None => Ok(()),
+            Some(name) => Err(Halt::Incomplete(format!(
+                "{stage}: torch's operation {name} is not modelled; use others"
+            ))),
+        }
+    }
+
+    /// What is launched must come from the front end of the task's DSL.
+    fn look_at_modules(&mut self, stage: Stage, entries: &[tape::Entry], outcome: &mut Outcome) {
+        for entry in entries {
+            match entry {
+                tape::Entry::Module { module, format, .. } => {
+                    self.modules.insert(*module, *format);
+                }
+                tape::Entry::Launch(launch) => {
+                    let format = self.modules.get(&launch.module);
+                    let fits = format == Some(&self.dsl.module_format) && launch.dsl == self.dsl.id;
+                    let known = |f: &Finding| f.rule == Rule::OtherCompiler && f.line == 0;
+                    if !fits && !outcome.findings.iter().any(known) {
+                        outcome.findings.push(Finding {
+                            rule: Rule::OtherCompiler,
+                            line: 0,
+                            what: format!(
+                                "{stage}: the kernel {} does not come from {}, the task's DSL",
+                                launch.kernel, self.dsl.display
+                            ),
+                        });
+                    }
+                }
+                _ => {}
+            }
+        }
     }
 
     fn play_again(
@@ -637,6 +705,23 @@ impl Evaluation<'_> {
     }
 }
 
+/// Operations with a rule on the clock whose processor kernels do not check sizes or offsets.
+const UNCHECKED: [&str; 4] = [
+    "native_batch_norm",
+    "_grouped_mm",
+    "_scaled_grouped_mm",
+    "nested_tensor",
+];
+
+/// Whether an operation of torch's dispatcher may be played.
+fn is_played(name: &str) -> bool {
+    let base = name.rsplit("::").next().unwrap_or(name);
+    let base = base.split('.').next().unwrap_or(base);
+    eager_op_is_known(name) && !UNCHECKED.contains(&base.trim_end_matches('_'))
+}
+
+/// Bytes of a submission's tape: kernels' text, operations, and data from the host.
+const TAPE_BYTES: u64 = 256 << 20;
 /// Bytes that a call may bring in from the host, whatever the size of its outputs.
 const HOST_BYTES: u64 = 4096;
 /// The same where the outputs are tiny.

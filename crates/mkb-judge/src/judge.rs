@@ -1,5 +1,6 @@
 //! The judge: graders of tasks, and the workers that they share.
 
+use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -31,8 +32,10 @@ pub struct Judge {
     dsls: DslSet,
     scratch: PathBuf,
     limits: Limits,
-    /// Forks reference and replay workers; started when first needed.
+    /// Forks reference workers; started when first needed.
     trusted: Mutex<Option<SharedTemplate>>,
+    /// Forks replay workers; started when first needed.
+    player: Mutex<Option<SharedTemplate>>,
     /// Templates of submissions that are free.
     submissions: Mutex<Vec<Warm>>,
     /// Reference workers that are free, by problem.
@@ -83,6 +86,7 @@ impl Judge {
             scratch,
             limits: Limits::default(),
             trusted: Mutex::new(None),
+            player: Mutex::new(None),
             submissions: Mutex::new(Vec::new()),
             references: Mutex::new(Vec::new()),
         })
@@ -104,13 +108,30 @@ impl Judge {
         }
     }
 
-    /// The template of trusted workers.
+    /// The template of reference workers.
     fn trusted(&self) -> Result<SharedTemplate, GradeFailure> {
-        let mut slot = self.trusted.lock().unwrap_or_else(PoisonError::into_inner);
+        self.shared(&self.trusted, Kind::Trusted)
+    }
+
+    /// The template of replay workers.
+    fn player(&self) -> Result<SharedTemplate, GradeFailure> {
+        match self.runtime.isolation {
+            Isolation::Namespaces => self.shared(&self.player, Kind::Player),
+            // Without a sandbox they are alike.
+            Isolation::None => self.trusted(),
+        }
+    }
+
+    fn shared(
+        &self,
+        slot: &Mutex<Option<SharedTemplate>>,
+        kind: Kind,
+    ) -> Result<SharedTemplate, GradeFailure> {
+        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(template) = &*slot {
             return Ok(Arc::clone(template));
         }
-        let template = Template::start(&self.runtime, Kind::Trusted).map_err(infrastructure)?;
+        let template = Template::start(&self.runtime, kind).map_err(infrastructure)?;
         let shared = Arc::new(Mutex::new(template));
         *slot = Some(Arc::clone(&shared));
         Ok(shared)
@@ -217,6 +238,9 @@ impl TaskGrader {
     ) -> Result<Result<(), Incomplete>, GradeFailure> {
         let judge = &self.judge;
         let warm = judge.take_warm(&self.dsl)?;
+        // All three import side by side.
+        judge.trusted()?;
+        let player = judge.player()?;
         let file = warm.app.path().join("kernel.py");
         write_once(&file, kernel).map_err(infrastructure)?;
         let role = Role::Submission {
@@ -225,7 +249,7 @@ impl TaskGrader {
         let server = Some(&judge.server);
         let submission = Station::open(Arc::clone(&warm.template), role, server);
         let mut submission = submission.map_err(infrastructure)?;
-        let replay = Station::open(judge.trusted()?, Role::Replay, server);
+        let replay = Station::open(player, Role::Replay, server);
         let mut replay = replay.map_err(infrastructure)?;
         let inside = match judge.runtime.isolation {
             Isolation::Namespaces => PathBuf::from(KERNEL_PATH),
@@ -238,7 +262,9 @@ impl TaskGrader {
             .iter()
             .map(|p| self.problem.mutable_inputs.contains(p))
             .collect();
+        let spec = judge.dsls.spec(&self.dsl);
         let evaluation = Evaluation {
+            dsl: spec,
             reference: &mut reference,
             submission: &mut submission,
             replay: &mut replay,
@@ -252,6 +278,8 @@ impl TaskGrader {
             limits: &judge.limits,
             tracking: None,
             carrying: Carrying::default(),
+            modules: HashMap::new(),
+            recorded: 0,
         };
         let result = evaluation.run(outcome)?;
         judge.give_back(&self.problem, reference);

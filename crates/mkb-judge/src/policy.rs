@@ -102,6 +102,9 @@ pub enum SourceError {
     /// Nests deeper than the parser's stack bears.
     #[error("kernel.py nests brackets deeper than {0}")]
     TooDeep(usize),
+    /// The system has no memory to read so long a text.
+    #[error("kernel.py has {0} bytes, and there is no memory to read it")]
+    TooLong(usize),
     /// No top-level `solve`.
     #[error("kernel.py defines no function solve at top level")]
     NoSolve,
@@ -109,6 +112,14 @@ pub enum SourceError {
 
 /// Bracket depth past which a file is refused before it is parsed; CPython's own limit is 200.
 const MAX_DEPTH: usize = 200;
+
+/// Parts of the longest dotted name that is followed; no module lies so deep.
+const LONGEST_NAME: usize = 64;
+
+/// Stack to read a text on, in bytes: what any text takes, and what each of its bytes may add. Only
+/// what is used of it takes memory.
+const LEAST_STACK: usize = 64 << 20;
+const STACK_PER_BYTE: usize = 4 << 10;
 
 /// Module prefixes and names that a submission may not refer to, with the rule.
 const FORBIDDEN: &[(&str, Rule)] = &[
@@ -291,6 +302,20 @@ pub fn check(source: &[u8], other_dsls: &[&str]) -> Result<Vec<Finding>, SourceE
     let text = std::str::from_utf8(source).map_err(|e| SourceError::NotUtf8(e.valid_up_to()))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     refuse_deep_nesting(text)?;
+    // `a.b.b.b...` nests without brackets, a level for every other byte, and parser, visitors and
+    // the tree's end go down it by recursion: their stack is as deep as the text may ask for.
+    let stack = LEAST_STACK + text.len() * STACK_PER_BYTE;
+    std::thread::scope(|scope| {
+        std::thread::Builder::new()
+            .stack_size(stack)
+            .spawn_scoped(scope, || check_text(text, other_dsls))
+            .map_err(|_| SourceError::TooLong(text.len()))?
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn check_text(text: &str, other_dsls: &[&str]) -> Result<Vec<Finding>, SourceError> {
     let index = LineIndex::from_source_text(text);
     let module = ruff_python_parser::parse_module(text).map_err(|e| SourceError::Syntax {
         line: index.line_index(e.location.start()).get(),
@@ -429,17 +454,22 @@ impl Walk<'_> {
 
     /// The dotted name that an expression refers to, through imports: `t.compile` is `torch.compile`.
     fn qualified(&self, expr: &Expr) -> Option<String> {
+        self.qualified_within(expr, LONGEST_NAME)
+    }
+
+    fn qualified_within(&self, expr: &Expr, parts: usize) -> Option<String> {
+        let parts = parts.checked_sub(1)?;
         match expr {
             Expr::Name(name) => self.names.get(name.id.as_str()).cloned(),
             Expr::Attribute(attribute) => Some(format!(
                 "{}.{}",
-                self.qualified(&attribute.value)?,
+                self.qualified_within(&attribute.value, parts)?,
                 attribute.attr
             )),
             // getattr(torch, "compile") is torch.compile.
             Expr::Call(call) if matches!(&*call.func, Expr::Name(n) if n.id.as_str() == "getattr") =>
             {
-                let object = self.qualified(call.arguments.args.first()?)?;
+                let object = self.qualified_within(call.arguments.args.first()?, parts)?;
                 let Expr::StringLiteral(text) = call.arguments.args.get(1)? else {
                     return None;
                 };
@@ -838,6 +868,32 @@ mod tests {
             "import torch\ntorch.special.gammaln",
         ] {
             assert_eq!(rules(honest), [], "{honest}");
+        }
+    }
+
+    #[test]
+    fn chains_without_brackets_do_not_overflow_the_stack() {
+        let long = |start: &str, link: &str, end: &str| {
+            let links = (250_000 - start.len() - end.len()) / link.len();
+            format!("{start}{}{end}", link.repeat(links))
+        };
+        for chain in [
+            long("x = a", ".b", ""),
+            long("x = a", "()", ""),
+            long("x = a", "[0]", ""),
+            long("x = a", "+a", ""),
+            long("x = a", "**a", ""),
+            long("x = ", "not ", "a"),
+            long("x = ", "lambda:", "a"),
+            long("x = ", "a if a else ", "a"),
+            long("def f():\n  return ", "await ", "a"),
+        ] {
+            let shown = &chain[..24];
+            // Refused or read; nothing else may happen.
+            match check(format!("{chain}\ndef solve():\n    pass\n").as_bytes(), &[]) {
+                Ok(found) => assert_eq!(found, [], "{shown}"),
+                Err(error) => assert!(!error.to_string().is_empty(), "{shown}"),
+            }
         }
     }
 

@@ -23,8 +23,10 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// Which workers a template forks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
-    /// References and replays, outside any sandbox.
+    /// References, outside any sandbox.
     Trusted,
+    /// Replays, side by side: trusted code, in a sandbox because of what it plays.
+    Player,
     /// Submissions in a DSL, in a sandbox.
     Sandboxed {
         /// The DSL.
@@ -96,16 +98,23 @@ impl Template {
             .extend(["--control-fd".to_owned(), fd.to_string()]);
         start.env = runtime.variables();
         start.stderr = Stream::Tail(8 << 10);
+        // Many workers at once, each under its driver's clock.
+        let unlimited = Limits {
+            memory_bytes: u64::MAX / 2,
+            cpu_time: None,
+            file_bytes: u64::MAX / 2,
+            processes: 4096,
+            ..Limits::submission()
+        };
         match &kind {
             Kind::Trusted => {
                 start.isolation = Isolation::None;
-                start.limits = Limits {
-                    memory_bytes: u64::MAX / 2,
-                    cpu_time: None,
-                    file_bytes: u64::MAX / 2,
-                    processes: 4096,
-                    ..Limits::submission()
-                };
+                start.limits = unlimited;
+            }
+            Kind::Player => {
+                start.isolation = runtime.isolation;
+                start.limits = unlimited;
+                start.view.read_only = runtime.read_only.clone();
             }
             Kind::Sandboxed { dsl, app } => {
                 start.isolation = runtime.isolation;

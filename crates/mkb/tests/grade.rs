@@ -128,3 +128,21 @@ fn what_was_judged_is_kept_where_it_is_asked_for() {
         assert!(kept.join(name).is_file(), "{name}");
     }
 }
+
+#[test]
+fn an_operation_that_does_not_check_its_indices_is_not_played() {
+    // It adds its first operand to its result at places that nothing checks.
+    let body = "out = right(hidden_states, residual, weight)\n    \
+                t = torch.ones(1, 1, 2, 2, device='cuda')\n    \
+                at = torch.full((1, 1, 2, 2), 10**9, device='cuda', dtype=torch.int64)\n    \
+                torch.ops.aten.max_pool2d_with_indices_backward(\
+                t, torch.ones(1, 1, 4, 4, device='cuda'), [2, 2], [2, 2], [0, 0], [1, 1], False, at)\n    \
+                return out";
+    let value = judged(&submission(body));
+    assert_eq!(value["outcome"], "incomplete", "{value:#}");
+    let reason = value["reason"].as_str().expect("a reason");
+    assert!(
+        reason.contains("max_pool2d_with_indices_backward"),
+        "{reason}"
+    );
+}

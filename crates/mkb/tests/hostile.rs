@@ -222,3 +222,19 @@ def solve(hidden_states, residual, weight):
     let report = value["verdict"]["report"].as_str().expect("a report");
     assert!(report.contains("compilation in the call"), "{report}");
 }
+
+#[test]
+fn a_kernel_of_another_dsl_does_not_count() {
+    let reach = "import os, sys, mkb_worker\n\
+                 package = os.path.dirname(mkb_worker.__file__)\n\
+                 sys.path.insert(0, os.path.join(os.path.dirname(package), 'cute'))\n";
+    let kernel = format!("{reach}{}", with("solve = honest"));
+    let output = judging::grade_as("tirx", &kernel, &["--json"]);
+    let value: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(value["passed"], false, "{value:#}");
+    let findings = value["verdict"]["details"]["findings"].as_array();
+    let ran = |f: &Value| f["rule"] == "other-compiler" && f["line"] == 0;
+    let said = findings.expect("findings").iter().find(|f| ran(f));
+    let said = said.expect("about what ran")["what"].as_str();
+    assert!(said.expect("text").contains("TIRx"), "{value:#}");
+}

@@ -6,14 +6,19 @@ use std::process::Output;
 use assert_cmd::Command;
 use serde_json::Value;
 
-/// What the binary says of a kernel file for problem 28.
+/// What the binary says of a kernel file for problem 28 in CuTe DSL.
 pub fn grade(kernel: &str, extra: &[&str]) -> Output {
+    grade_as("cutedsl", kernel, extra)
+}
+
+/// The same for a DSL.
+pub fn grade_as(dsl: &str, kernel: &str, extra: &[&str]) -> Output {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("kernel.py");
     fs::write(&path, kernel).expect("written");
     let mut command = Command::new(env!("CARGO_BIN_EXE_mkb"));
     command.env_remove("MKB_HOME").arg("grade").arg(&path);
-    command.args(["--problem", "28", "--dsl", "cutedsl", "--device", "b200"]);
+    command.args(["--problem", "28", "--dsl", dsl, "--device", "b200"]);
     command.args(["--workload", "reduced", "--sandbox", "namespaces"]);
     command.args(extra).output().expect("it runs")
 }
