@@ -27,6 +27,11 @@ pub fn grade(home: &Home, options: &cli::Grade, json: bool) -> Result<bool> {
     let dsl = dsl(&dsls, &options.dsl)?;
     device(&options.conditions.device)?;
     let kernel = read(&options.file)?;
+    if let Some(folder) = &options.keep {
+        // Before the work is done that is to be kept there.
+        fs::create_dir_all(folder)
+            .map_err(|e| Usage::error(format!("--keep {}: {e}", folder.display())))?;
+    }
     let conditions = &options.conditions;
     let judge = judge(
         home,

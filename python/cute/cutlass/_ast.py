@@ -448,6 +448,7 @@ class _Rewriter(ast.NodeTransformer):
         left = _leaves(node.body) or ("else" if node.orelse else "")
         iterable = self.iterable(node.iter, called)
         exposed = _exposed(node.body, set(_stored(node.body)))
+        unsure = set(_stored(node.body)) - _surely(node.body)
         targets = [n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)]
         if left or called == "range_constexpr":
             if left:
@@ -470,6 +471,7 @@ class _Rewriter(ast.NodeTransformer):
                 self.names_tuple(names),
                 self.frozen(exposed - set(targets)),
                 self.grab(names, node),
+                self.frozen(unsure - set(targets)),
             ],
             node,
         )
@@ -503,6 +505,7 @@ class _Rewriter(ast.NodeTransformer):
             return node
         names = _stored(node.body)
         exposed = _exposed(node.body, set(names)) | (_loaded(node.test) & set(names))
+        unsure = set(names) - _surely(node.body)
         test, body = self.fresh("test"), self.fresh("while")
         make_test = ast.FunctionDef(
             name=test,
@@ -521,10 +524,35 @@ class _Rewriter(ast.NodeTransformer):
                 self.names_tuple(names),
                 self.frozen(exposed),
                 self.grab(names, node),
+                self.frozen(unsure),
             ],
             node,
         )
         return [make_test, make_body, self.assign(names, value, node)]
+
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        return self.checked(node, node.targets)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+        return self.checked(node, [node.target])
+
+    def checked(self, node: ast.stmt, targets: list[ast.expr]) -> Any:
+        """An assignment, after a check of the objects that it assigns into."""
+        self.generic_visit(node)
+        into = [
+            (t.value, isinstance(t, ast.Attribute))
+            for target in targets
+            for t in ast.walk(target)
+            if isinstance(t, ast.Subscript | ast.Attribute) and isinstance(t.ctx, ast.Store)
+        ]
+        checks = [
+            self.place(
+                ast.Expr(self.call("store_into", [copy.deepcopy(x), ast.Constant(a)], node)), node
+            )
+            for x, a in into
+            if isinstance(x, ast.Name)
+        ]
+        return [*checks, node] if checks else node
 
     # -- expressions ------------------------------------------------------------------------
 

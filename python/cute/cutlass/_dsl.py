@@ -266,24 +266,76 @@ def _remember(function: types.FunctionType) -> None:
 
 
 def _constants(function: types.FunctionType) -> tuple[Any, ...]:
-    """The globals and closure values that a function reads, as far as they are plain."""
-    out: list[Any] = []
+    """What a function reads beside its arguments: globals, closure values, and what these hold."""
+    return _read_by(function, set())
+
+
+def _read_by(function: types.FunctionType, seen: set[int]) -> tuple[Any, ...]:
+    if id(function) in seen:
+        return ()
+    seen.add(id(function))
+    out: list[Any] = [function.__code__]
     codes = [function.__code__]
+    names: set[str] = set()
     while codes:
         code = codes.pop()
-        for name in code.co_names:
-            value = function.__globals__.get(name)
-            if isinstance(value, int | float | str | bool | tuple | type(None)):
-                out.append((name, type(value), value))
+        names.update(code.co_names)
         codes.extend(c for c in code.co_consts if isinstance(c, types.CodeType))
+    for name in sorted(names & function.__globals__.keys()):
+        out.append((name, _state(function.__globals__[name], names, seen)))
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
             value = cell.cell_contents
         except ValueError:
             value = None
-        plain = isinstance(value, int | float | str | bool | tuple | type(None))
-        out.append((name, value if plain else id(value)))
+        out.append((name, _state(value, names, seen)))
     return tuple(out)
+
+
+#: Longer containers are told by their length and by which object they are.
+_LONGEST_STATE = 4096
+
+
+def _state(value: Any, names: set[str], seen: set[int]) -> Any:
+    """A value as far as a trace may read it; equal only where the trace would be the same.
+
+    :param names: the names that the reading function mentions: attributes are among them.
+    """
+    if isinstance(value, int | float | str | bool | type(None)):
+        # 2, 2.0 and True are equal and not alike; a float's text tells it apart bit for bit.
+        return type(value), repr(value)
+    if isinstance(value, JitFunction):
+        return _read_by(value._function, seen)
+    if isinstance(value, types.FunctionType):
+        return _read_by(value, seen)
+    if isinstance(value, tuple | list | dict | set | frozenset):
+        if id(value) in seen or len(value) > _LONGEST_STATE:
+            return id(value), len(value)
+        seen.add(id(value))
+        items = value.items() if isinstance(value, dict) else value
+        state = type(value), tuple(_state(item, names, seen) for item in items)
+        seen.discard(id(value))
+        return state
+    if isinstance(value, Numeric) or (getattr(value, "__module__", None) or "").startswith(
+        ("cutlass", "torch", "builtins")
+    ):
+        return id(value)
+    # Of a module, a class or an object: the plain attributes that are mentioned.
+    if id(value) in seen:
+        return id(value)
+    seen.add(id(value))
+    held = getattr(value, "__dict__", {})
+    classes = type(value).__mro__ if not isinstance(value, type) else value.__mro__
+    attributes = []
+    for name in sorted(names):
+        if name in held:
+            found = held[name]
+        else:
+            found = next((vars(c)[name] for c in classes if name in vars(c)), None)
+        if isinstance(found, int | float | str | bool | tuple | list | dict):
+            attributes.append((name, _state(found, names, seen)))
+    seen.discard(id(value))
+    return id(value), tuple(attributes)
 
 
 class _HostCall:

@@ -8,9 +8,9 @@ the optimizer turns those into loop-carried values.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 from ._errors import DSLRuntimeError, DSLTypeError
 from ._ir import Array, Block, Builder, Const, builder, current, user_location
@@ -29,6 +29,7 @@ from ._tree import OUTSIDE, UNBOUND, Spec, Unavailable, flatten, is_unavailable,
 
 frozenset = builtins.frozenset
 ZERO = Const(0, "b32")
+_NONE: frozenset[str] = frozenset()
 
 
 class LoopRange:
@@ -235,10 +236,10 @@ class _Carried:
         return None
 
 
-def _lift_numbers(c: _Carried, exposed: frozenset[str]) -> None:
-    """A number that a body reads before it changes it is dynamic from the start."""
+def _lift_numbers(c: _Carried, kept: frozenset[str]) -> None:
+    """A number that one turn may leave to the next is dynamic from the start."""
     for i, name in enumerate(c.names):
-        if name not in exposed:
+        if name not in kept:
             continue
         spec = c.specs[i]
         if spec is not None and spec.kind == "py" and isinstance(c.plain[i], int | float):
@@ -256,11 +257,12 @@ def if_(
     if not _is_dynamic_condition(cond):
         return (then if cond else otherwise)(*values)
     b = builder("a dynamic if")
+    held = _Held.entering
     pred = _condition(cond)._v
     results: list[tuple[Any, ...]] = []
     blocks = (Block(), Block())
     for block, branch in zip(blocks, (then, otherwise), strict=True):
-        with b.inside(block):
+        with b.inside(block), _dynamic(held):
             results.append(branch(*values))
     # Which variables changed decides which need a place; both branches write it at their end.
     changed = [i for i in range(len(names)) if any(r[i] is not values[i] for r in results)]
@@ -331,23 +333,29 @@ def for_(
     names: tuple[str, ...],
     exposed: frozenset[str],
     values: tuple[Any, ...],
+    unsure: frozenset[str] = _NONE,
 ) -> tuple[Any, ...]:
-    """A rewritten `for`: a :class:`LoopRange` is recorded, anything else runs now."""
+    """A rewritten `for`: a :class:`LoopRange` is recorded, anything else runs now.
+
+    :param exposed: names that the body may read before it assigns them;
+    :param unsure: names that it assigns, but not on every way: a turn may keep the last value.
+    """
     if not isinstance(iterable, LoopRange):
         for item in iterable:
             values = body(item, *values)
         return values
     b = builder("a dynamic for")
+    held = _Held.entering
     start, stop, step, cls = _bounds(iterable)
     carried = _Carried(b, names, values, "dynamic for")
-    _lift_numbers(carried, exposed)
+    _lift_numbers(carried, exposed | unsure)
     block = Block()
     from ._ir import CLASS_OF, Value
 
     induction = Value(CLASS_OF[cls.alu])
     nonneg = start._nonneg and _is_positive(iterable.step)
     index = cls._wrap(induction, _stride_of(iterable), nonneg)
-    with b.inside(block):
+    with b.inside(block), _dynamic(held):
         entry = carried.read()
         result = body(index, *entry)
         _finish(carried, names, exposed, entry, result)
@@ -401,11 +409,13 @@ def while_(
     names: tuple[str, ...],
     exposed: frozenset[str],
     values: tuple[Any, ...],
+    unsure: frozenset[str] = _NONE,
 ) -> tuple[Any, ...]:
     """A rewritten `while`: recorded, unless its condition is a constant False."""
     b = builder("a dynamic while")
+    held = _Held.entering
     carried = _Carried(b, names, values, "dynamic while")
-    _lift_numbers(carried, exposed)
+    _lift_numbers(carried, exposed | unsure)
     head, block = Block(), Block()
     with b.inside(head):
         cond = test(*carried.read())
@@ -417,7 +427,7 @@ def while_(
                 "end. Use while cutlass.const_expr(...) for a loop that Python runs"
             )
         head.cond = _condition(cond)._v
-    with b.inside(block):
+    with b.inside(block), _dynamic(held):
         entry = carried.read()
         result = body(*entry)
         _finish(carried, names, exposed, entry, result)
@@ -536,8 +546,44 @@ def call_builtin(name: str, function: Any, *args: Any, **kwargs: Any) -> Any:
     return combine(items[0], *[(lambda v=x: v) for x in items[1:]])
 
 
+class _Held:
+    """The Python objects that were there when the dynamic statements being traced began."""
+
+    entering: frozenset[int] = frozenset()
+    outside: ClassVar[list[frozenset[int]]] = []
+
+
+@contextmanager
+def _dynamic(held: frozenset[int]) -> Iterator[None]:
+    """Traces a branch or a body that runs, or not, when the program runs."""
+    _Held.outside.append(held)
+    try:
+        yield
+    finally:
+        _Held.outside.pop()
+
+
+def store_into(target: Any, attribute: bool) -> None:
+    """What an assignment to an element or attribute does first.
+
+    :raises DSLRuntimeError: in a dynamic statement, for an object of Python's from outside it:
+        tracing would change it whether or not the program gets there.
+    """
+    kept = isinstance(target, list | dict) or (
+        attribute and not type(target).__module__.startswith(("cutlass", "torch"))
+    )
+    if kept and any(id(target) in held for held in _Held.outside):
+        what = "an attribute" if attribute else "an element"
+        raise DSLRuntimeError(
+            f"{_at()}{what} of a Python {type(target).__name__} is assigned in a dynamic if, for "
+            "or while and would change on every way: assign to a variable in it and to the "
+            f"{type(target).__name__} after it"
+        )
+
+
 def grab(scope: dict[str, Any], names: tuple[str, ...]) -> tuple[Any, ...]:
     """The present values of local variables."""
+    _Held.entering = builtins.frozenset(map(id, scope.values()))
     return tuple(scope.get(n, Unavailable(n, UNBOUND)) for n in names)
 
 

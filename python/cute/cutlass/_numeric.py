@@ -663,12 +663,11 @@ def _div_of(x: Any) -> int:
 def _facts(op: str, a: Any, b: Any) -> tuple[int, bool]:
     da, db = _div_of(a), _div_of(b)
     both = _is_nonneg(a) and _is_nonneg(b)
-    if op == "add":
-        return math.gcd(da, db), both
-    if op == "sub":
+    # Sums and products wrap around: the sign of one is not known from its operands'.
+    if op in ("add", "sub"):
         return math.gcd(da, db), False
     if op == "mul":
-        return max(1, da * db), both
+        return max(1, da * db), False
     if op == "floordiv":
         exact = isinstance(b, int) and b != 0 and da % b == 0
         return (max(1, da // abs(b)) if exact else 1), both
@@ -710,8 +709,8 @@ def _floor_op(op: str, cls: Any, x: Operand, y: Operand, x_nonneg: bool, y_nonne
             if op == "floordiv":
                 return x if d == 1 else emit("shr", ty, x, Const(d.bit_length() - 1, "b32"))
             return emit("and", _bits_type(ty), x, Const(d - 1, CLASS_OF[ty]))
-        if d > 0 and x_nonneg and ty == "s32":
-            quotient = _divide_by_constant(x, d)
+        if d > 0 and ty == "s32":
+            quotient = _divide_by_constant(x, d, x_nonneg)
             if op == "floordiv":
                 return quotient
             return emit("sub", ty, x, emit("mul.lo", ty, quotient, y))
@@ -729,16 +728,20 @@ def _floor_op(op: str, cls: Any, x: Operand, y: Operand, x_nonneg: bool, y_nonne
     return emit("add", ty, rest, emit("selp", kind, y, zero, fix))
 
 
-def _divide_by_constant(x: Operand, d: int) -> Operand:
-    """`x // d` for 0 <= x < 2^31 and d > 2, not a power of two: one high product and a shift.
+def _divide_by_constant(x: Operand, d: int, nonneg: bool) -> Operand:
+    """`x // d` for d > 2, not a power of two: one high product and a shift where x is not negative.
 
     With 2^s < d < 2^(s+1) and m = ceil(2^(32+s) / d), m < 2^32 and m * d - 2^(32+s) < 2^(s+1), so
-    the error of x * m / 2^(32+s) is below 1 / d for every x < 2^31.
+    the error of x * m / 2^(32+s) is below 1 / d for every x < 2^31. A negative x has the quotient
+    ~(~x // d), and ~x is below 2^31.
     """
     s = d.bit_length() - 1
     m = -(-(1 << (32 + s)) // d)
-    high = emit("mul.hi", "u32", x, Const(m, "b32"))
-    return emit("shr", "u32", high, Const(s, "b32")) if s else high
+    sign = None if nonneg else emit("shr", "s32", x, Const(31, "b32"))
+    magnitude = x if sign is None else emit("xor", "b32", x, sign)
+    high = emit("mul.hi", "u32", magnitude, Const(m, "b32"))
+    quotient = emit("shr", "u32", high, Const(s, "b32")) if s else high
+    return quotient if sign is None else emit("xor", "b32", quotient, sign)
 
 
 def _bitwise(op: str, a: Any, b: Any) -> Any:
@@ -785,7 +788,11 @@ def _power(base: Any, exponent: Any) -> Any:
         )
     from .cute import math as cute_math
 
-    return cute_math.exp2(cute_math.log2(base) * exponent)
+    if isinstance(exponent, int) and not isinstance(exponent, bool) and -64 <= exponent < 0:
+        return 1.0 / _power(base, -exponent)
+    if isinstance(exponent, float) and exponent.is_integer() and abs(exponent) <= 64:
+        return _power(base, int(exponent))
+    return cute_math.pow(base, exponent)
 
 
 def negate(x: Any) -> Any:

@@ -556,9 +556,8 @@ class _Walk:
         stride = _fold.int_of(step.bits, ty) * copies
         cls = CLASS_OF[ty]
         unsigned = "u" + ty[1:]
-        span = self.make("sub", ty, (stop, start))
-        if ty[0] == "s":
-            span = self.make("max", ty, (span, Const(0, cls)))
+        # Of a range that ends before it begins, no turn: its span would wrap around.
+        span = self.make("sub", ty, (self.make("max", ty, (stop, start)), start))
         groups = self.make("div", unsigned, (span, Const(stride, cls)))
         if stride & (stride - 1) == 0:
             groups = self.make("shr", unsigned, (span, Const(stride.bit_length() - 1, "b32")))

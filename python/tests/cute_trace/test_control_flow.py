@@ -222,3 +222,113 @@ def test_print_is_for_the_trace_and_printf_for_the_run(capsys: pytest.CaptureFix
     compiled(Int32(8))
     compiled(Int32(9))
     assert capsys.readouterr().out == ">?? 8 2  2.67\n>?? 9 2  3.00\n"
+
+
+def last_places(n: int, m: int) -> tuple[int, int, int, int, float]:
+    where = 0
+    for i in range(n):
+        if i % 3 == 1:
+            where = i
+    inner = -1
+    for i in range(n):
+        for j in range(m - i):
+            inner = i * 10 + j
+    k = 0
+    seen = -1
+    while k < n:
+        if k % 2 == 0:
+            seen = k
+        k += 1
+    both = 7
+    for i in range(n):
+        if i > 1:
+            if i % 2 == 0:
+                both = i
+            else:
+                both = 0
+    share = 0.5
+    for i in range(n):
+        if i == 2:
+            share = 2.0
+    return where, inner, seen, both, share
+
+
+traced_places = cute.jit(last_places)
+
+
+@pytest.mark.parametrize(("n", "m"), [(0, 0), (1, 1), (2, 1), (3, 4), (5, 2), (8, 3), (9, 0)])
+def test_a_turn_that_assigns_nothing_keeps_the_last_ones_number(n: int, m: int) -> None:
+    assert traced_places(n, m) == last_places(n, m)
+
+
+@cute.jit
+def unsigned_turns(a: cutlass.Uint32, b: cutlass.Uint32):
+    n = Int32(0)
+    for _ in cutlass.range(a, b, 1, unroll=4):
+        n += 1
+    return n
+
+
+@pytest.mark.parametrize(("a", "b"), [(10, 3), (3, 10), (5, 5), (0, 4), (2**32 - 6, 2**32 - 1)])
+def test_an_unsigned_range_that_ends_before_it_begins_has_no_turn(a: int, b: int) -> None:
+    assert unsigned_turns(a, b) == len(range(a, b))
+
+
+class Settings:
+    """Read by the program below."""
+
+    factor = 2
+
+
+TABLE = {"a": 3}
+LIST = [5]
+
+
+def helper(x: Int32) -> Int32:
+    return x + 7
+
+
+def other(x: Int32) -> Int32:
+    return x + 8
+
+
+@cute.jit
+def reads_much(x: Int32):
+    return helper(x) * Settings.factor * TABLE["a"] * LIST[0]
+
+
+def test_what_a_program_read_may_change_between_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    def expected(x: int) -> int:
+        return helper(x) * Settings.factor * TABLE["a"] * LIST[0]
+
+    assert reads_much(1) == expected(1)
+    monkeypatch.setattr(Settings, "factor", 11)
+    assert reads_much(1) == expected(1)
+    monkeypatch.setitem(TABLE, "a", 13)
+    assert reads_much(1) == expected(1)
+    monkeypatch.setitem(globals(), "LIST", [17])
+    assert reads_much(1) == expected(1)
+    LIST[0] = 19
+    assert reads_much(1) == expected(1)
+    monkeypatch.setitem(globals(), "helper", other)
+    assert reads_much(1) == expected(1)
+
+
+def test_a_closures_integer_and_float_are_not_alike() -> None:
+    def make(c: float) -> tuple[object, object]:
+        @cute.jit
+        def halved(x: Int32):
+            return x / 2 + c
+
+        return halved
+
+    assert make(2)(3) == 3.5
+    value: float = 2
+
+    @cute.jit
+    def typed(x: Int32):
+        return x * value
+
+    assert isinstance(typed(3), int)
+    value = 2.0
+    assert isinstance(typed(3), float)

@@ -63,3 +63,24 @@ def test_special_values() -> None:
     assert math.isnan(traced("sin")(math.inf))
     assert traced("tanh")(100.0) == 1.0
     assert traced("erf")(-100.0) == -1.0
+
+
+@cute.jit
+def powers(x: Float32, y: Float32):
+    return x**2.0, x**-2, x**3, x**y, cute.math.pow(x, y)
+
+
+@pytest.mark.parametrize("x", [-2.0, -1.0, 0.0, 0.5, 1.0, 3.0])
+@pytest.mark.parametrize("y", [-3.0, -2.0, 0.0, 1.0, 2.0, 2.5])
+def test_powers_are_those_of_c(x: float, y: float) -> None:
+    def power(x: float, y: float) -> float:
+        if x == 0 and y < 0:
+            return math.inf
+        try:
+            return math.pow(x, y)
+        except ValueError:
+            return math.nan
+
+    got = powers(x, y)
+    expected = (power(x, 2), power(x, -2), power(x, 3), power(x, y), power(x, y))
+    assert got == pytest.approx(expected, rel=1e-6, nan_ok=True)

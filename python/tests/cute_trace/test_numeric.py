@@ -40,6 +40,21 @@ def test_division_by_a_constant_rounds_down(d: int) -> None:
 
 
 @cute.jit
+def wrapped_by_a_constant(t: Int32, d: cutlass.Constexpr):
+    product = t * 0x10000001
+    total = t + 0x7FFFFFFF
+    return product // d, product % d, total // d, total % d
+
+
+@pytest.mark.parametrize("d", [3, 5, 7, 1000])
+def test_division_of_what_wrapped_around_rounds_down(d: int) -> None:
+    for t in (0, 1, 8, 15, 31, 2**31 - 1):
+        product, total = wrap32(t * 0x10000001), wrap32(t + 0x7FFFFFFF)
+        expected = (product // d, product % d, total // d, total % d)
+        assert wrapped_by_a_constant(t, d) == expected
+
+
+@cute.jit
 def by_a_constant_not_negative(n: Int32, d: cutlass.Constexpr):
     quotient, rest = Int32(0), Int32(0)
     for i in range(n, n + 1):

@@ -74,6 +74,38 @@ def dependent_type(c: Boolean, a: Int32, b: Float32):
 
 
 @cute.jit
+def changes_a_list_in_an_if(a: Int32):
+    held = [Int32(1)]
+    if a > 1:
+        held[0] = a  # here
+    return held[0]
+
+
+@cute.jit
+def changes_a_dict_in_a_loop(n: Int32):
+    held = {"x": Int32(1)}
+    for i in range(n):
+        held["x"] = i  # here
+    return held["x"]
+
+
+class Box:
+    """Holds a value."""
+
+    value: Any = 0
+
+
+@cute.jit
+def changes_an_attribute_in_a_while(n: Int32):
+    box = Box()
+    i = Int32(0)
+    while i < n:
+        box.value = i  # here
+        i += 1
+    return box.value
+
+
+@cute.jit
 def indexes_a_list(a: Int32):
     xs = [1, 2]
     return xs[a]  # here
@@ -107,6 +139,9 @@ CASES: list[tuple[Any, tuple[Any, ...], str]] = [
     (constexpr_range_of_a_dynamic_value, (3,), r"range_constexpr needs bounds known.*use range"),
     (changes_type_in_a_loop, (3,), r"`a` changes its type in a dynamic for from Int32 to Float32"),
     (dependent_type, (True, 1, 2.0), r"same type: convert one of them"),
+    (changes_a_list_in_an_if, (3,), r"an element of a Python list is assigned in a dynamic if"),
+    (changes_a_dict_in_a_loop, (3,), r"an element of a Python dict is assigned in a dynamic"),
+    (changes_an_attribute_in_a_while, (3,), r"an attribute of a Python Box is assigned"),
     (indexes_a_list, (1,), r"dynamic Int32 is used as a Python integer"),
     (never_ends, (1,), r"always true at trace time"),
     (reads_underscore, (), r"`_` stands for a value that is ignored"),

@@ -17,6 +17,7 @@ from .._numeric import (
     Float64,
     Int32,
     Numeric,
+    absolute,
     as_numeric,
     constant,
     emit,
@@ -140,7 +141,11 @@ def exp(x: Any, fastmath: bool = False, **_: Any) -> Any:
 
 def exp2(x: Any, fastmath: bool = False, **_: Any) -> Any:
     """`2 ** x`."""
-    return _lift("exp2", lambda v: _op("ex2.approx", v, ".ftz" if fastmath else ""), x)
+    return _lift("exp2", lambda v: _op("ex2.approx", v, ".ftz") if fastmath else _exp2(v), x)
+
+
+def _exp2(x: Any) -> Any:
+    return _op("ex2.approx", x)
 
 
 def _log(x: Any) -> Any:
@@ -357,9 +362,22 @@ def absf(x: Any, **_: Any) -> Any:
     return abs(x)
 
 
+def _pow(x: Any, y: Any) -> Any:
+    # As C's powf: a negative base has a power where the exponent is an integer, of its parity.
+    size = _exp2(y * _log2(absolute(x)))
+    whole = _floor(y) == y
+    odd = whole & (_floor(y * 0.5) * 2.0 != y)
+    signed = select(odd, -size, size)
+    power = select(x < 0.0, select(whole, signed, Float32(float("nan"))), size)
+    return select((y == 0.0) | (x == 1.0), Float32(1.0), power)
+
+
 def pow(x: Any, y: Any, **_: Any) -> Any:
-    """`x ** y` for positive `x`."""
-    return exp2(log2(x) * y)
+    """`x ** y`, as C's `powf` but for the sign of powers of -0.
+
+    The relative error grows with the result's exponent: about 2^-23 times `|y log2 x|`.
+    """
+    return _lift("pow", _pow, x, y)
 
 
 def _pairwise(pick: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
