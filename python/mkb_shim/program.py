@@ -7,20 +7,24 @@ from __future__ import annotations
 import json
 import runpy
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from . import local
 
 
-def main() -> None:
+def main(usage: str | None = __doc__, prepare: Callable[[], None] | None = None) -> None:
+    """Runs what the command line names; `prepare` is called once the virtual GPU is there."""
     if len(sys.argv) < 2:
-        raise SystemExit(f"usage: {__doc__}")
+        raise SystemExit(f"usage: {usage}")
     server = local.program()
     if server is None:
         raise SystemExit("no mkb is built: run `cargo build --release`, or name one in MKB_PROGRAM")
     file = Path(sys.argv[1])
     sys.path[:0] = [str(file.resolve().parent), str(Path(__file__).resolve().parents[1] / "cute")]
     local.start(server, threads=2)
+    if prepare is not None:
+        prepare()
     sys.argv = sys.argv[1:]
     if file.suffix == ".ipynb":
         _notebook(file)

@@ -104,7 +104,8 @@ class Outcomes:
             return "incomplete", operation(str(error))
         text = " ".join(str(error).split())
         if report.skipped:
-            return "skipped", text
+            expected = getattr(report, "wasxfail", None)
+            return "skipped", text if expected is None else f"expected to fail: {text}"
         if isinstance(error, mkb_shim.BadRequest) and text.startswith(_INLINE_SOURCE):
             return "refused", "CUDA source of its own"
         return "failed", f"{type(error).__name__}: {text}"

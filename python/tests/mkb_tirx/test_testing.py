@@ -103,18 +103,22 @@ def test_without_a_device():
 """
 
 
-def test_outcomes_are_told_apart(tmp_path: Path) -> None:
-    (tmp_path / "test_program.py").write_text(PROGRAM)
-    outcomes = tmp_path / "outcomes.json"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "mkb_tirx.testing", "test_program.py"]
-    done = subprocess.run(
-        [*command, "-p", "no:cacheprovider", "--outcomes", str(outcomes)],
-        cwd=tmp_path,
+def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": str(PYTHON)},
         capture_output=True,
         text=True,
         timeout=300,
     )
+
+
+def test_outcomes_are_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "test_program.py").write_text(PROGRAM)
+    outcomes = tmp_path / "outcomes.json"
+    options = ("-q", "-p", "no:cacheprovider", "--outcomes", str(outcomes))
+    done = python(tmp_path, "-m", "pytest", "-p", "mkb_tirx.testing", *options, "test_program.py")
     assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout + done.stderr
     records = [Record(**json.loads(line)) for line in outcomes.read_text().splitlines()]
     named = {record.test.split("::")[1]: record for record in records}
@@ -130,6 +134,14 @@ def test_outcomes_are_told_apart(tmp_path: Path) -> None:
     assert named["test_incomplete"].reason == "tirx.ptx.cp_async_bulk_wait_group"
     assert named["test_right"].launches == 1
     assert "2 failed" in done.stdout and "1 incomplete" in done.stdout
+
+
+def test_a_program_runs_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(
+        PROGRAM + "\n\ntest_right()\ntest_copies()\nprint('right')"
+    )
+    done = python(tmp_path, "-m", "mkb_tirx", "program.py")
+    assert (done.returncode, done.stdout) == (0, "right\n"), done.stderr
 
 
 def test_an_operation_is_found_in_what_a_launch_says() -> None:
