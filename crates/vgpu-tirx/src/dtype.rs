@@ -166,15 +166,42 @@ impl DType {
         if let Some(elem) = known(name) {
             return Ok(DType::scalar(elem));
         }
-        let unknown = || TranslateError::malformed(format!("data type {name:?} is not modelled"));
+        if is_other(name) {
+            return Err(TranslateError::unmodelled_type(name));
+        }
+        let unknown = || TranslateError::malformed(format!("{name:?} is no data type"));
         let (head, tail) = name.rsplit_once('x').ok_or_else(unknown)?;
         let lanes: u16 = tail.parse().map_err(|_| unknown())?;
-        let elem = known(head).ok_or_else(unknown)?;
-        if lanes == 0 || lanes > 64 || matches!(elem, Elem::Handle | Elem::Void) {
+        if lanes == 0 || lanes > 64 {
             return Err(unknown());
         }
-        Ok(DType { elem, lanes })
+        match known(head) {
+            Some(Elem::Handle | Elem::Void) => Err(unknown()),
+            Some(elem) => Ok(DType { elem, lanes }),
+            None if is_other(head) => Err(TranslateError::unmodelled_type(name)),
+            None => Err(unknown()),
+        }
     }
+}
+
+/// Whether TVM has a scalar type of this name that the virtual GPU does not model.
+fn is_other(name: &str) -> bool {
+    matches!(
+        name,
+        "int1"
+            | "int2"
+            | "int4"
+            | "uint1"
+            | "uint2"
+            | "uint4"
+            | "float8_e3m4"
+            | "float8_e4m3"
+            | "float8_e4m3b11fnuz"
+            | "float8_e4m3fnuz"
+            | "float8_e5m2fnuz"
+            | "float6_e2m3fn"
+            | "float6_e3m2fn"
+    )
 }
 
 #[cfg(test)]
@@ -194,8 +221,27 @@ mod tests {
             "handlex2",
             "x4",
             "float32x",
+            "int4x0",
         ] {
-            assert!(DType::parse(bad).is_err(), "{bad}");
+            let error = DType::parse(bad).unwrap_err();
+            assert!(matches!(error, TranslateError::Malformed(_)), "{bad}");
+        }
+    }
+
+    #[test]
+    fn types_that_are_not_modelled_are_incomplete_by_name() {
+        for name in [
+            "int4",
+            "uint1",
+            "int4x8",
+            "float6_e2m3fn",
+            "float8_e5m2fnuzx4",
+        ] {
+            let error = DType::parse(name).unwrap_err().in_kernel("scale_kernel");
+            assert_eq!(
+                error.to_string(),
+                format!("the virtual GPU does not model data type {name} (in kernel scale_kernel)")
+            );
         }
     }
 }

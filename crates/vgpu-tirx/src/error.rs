@@ -36,4 +36,23 @@ impl TranslateError {
     pub(crate) fn malformed(what: impl Into<String>) -> Self {
         TranslateError::Malformed(what.into())
     }
+
+    /// A data type that TVM has and the virtual GPU has not, in a kernel that is still to be named.
+    pub(crate) fn unmodelled_type(name: &str) -> Self {
+        TranslateError::Incomplete {
+            operator: format!("data type {name}"),
+            kernel: String::new(),
+            place: String::new(),
+        }
+    }
+
+    /// The error with its kernel's name, where it had none.
+    pub(crate) fn in_kernel(mut self, name: &str) -> Self {
+        if let TranslateError::Incomplete { kernel, .. } = &mut self
+            && kernel.is_empty()
+        {
+            name.clone_into(kernel);
+        }
+        self
+    }
 }

@@ -130,8 +130,23 @@ impl Kernel<'_> {
             }
             "address_of" => self.address_of(self.arg(args, 0, id)?, id),
             "reinterpret" => {
-                let value = self.value(self.arg(args, 0, id)?)?;
-                self.reinterpret_value(value, graph.dtype(id)?, id)
+                let (operand, to) = (self.arg(args, 0, id)?, graph.dtype(id)?);
+                // Where both types say their size they must agree, as TVM asks.
+                if let Ok(from) = graph.dtype(operand)
+                    && let (Some(from_bytes), Some(to_bytes)) = (from.elem.bytes(), to.elem.bytes())
+                    && from_bytes * u32::from(from.lanes) != to_bytes * u32::from(to.lanes)
+                {
+                    return Err(TranslateError::malformed(format!(
+                        "a reinterpretation of {} x {:?} as {} x {:?}{}",
+                        from.lanes,
+                        from.elem,
+                        to.lanes,
+                        to.elem,
+                        self.place(id)
+                    )));
+                }
+                let value = self.value(operand)?;
+                self.reinterpret_value(value, to, id)
             }
             "isnan" => {
                 let value = self.value(self.arg(args, 0, id)?)?;

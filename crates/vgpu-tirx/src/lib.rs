@@ -92,9 +92,10 @@ fn translate_here(json: &[u8]) -> Result<Module, TranslateError> {
                 "function {name:?} is not a PrimFunc"
             )));
         }
+        let kernel = kernel::translate(&graph, &sources, func, name);
         module
             .kernels
-            .push(kernel::translate(&graph, &sources, func, name)?);
+            .push(kernel.map_err(|error| error.in_kernel(name))?);
     }
     module.kernels.sort_by(|a, b| a.name.cmp(&b.name));
     if module

@@ -35,6 +35,12 @@ impl Kernel<'_> {
             lanes = lanes.max(value.len());
             values.push(value);
         }
+        if name == "__dp4a"
+            && let [a, b, c] = values.as_slice()
+            && let Some(sum) = self.dot_of_bytes(a, b, c, id)?
+        {
+            return Ok(Value::Scalar(sum));
+        }
         let mut results = Vec::with_capacity(lanes);
         for lane in 0..lanes {
             let operands: Vec<Scalar> = values
@@ -47,6 +53,47 @@ impl Kernel<'_> {
             }
         }
         Ok(Value::lanes(results))
+    }
+
+    /// `__dp4a`, whose operands are four bytes each, as a vector or in a word, and a sum so far.
+    fn dot_of_bytes(
+        &mut self,
+        a: &[Scalar],
+        b: &[Scalar],
+        c: &[Scalar],
+        id: Id,
+    ) -> Result<Option<Scalar>> {
+        let mut words = [Operand::Imm(0); 2];
+        let mut signed = [false; 2];
+        for (place, lanes) in [a, b].into_iter().enumerate() {
+            let ty = lanes[0].ty;
+            words[place] = match (lanes.len(), ty) {
+                (4, Elem::Int { bits: 8, .. }) => self.join_bytes(lanes),
+                (1, Elem::Int { bits: 32, .. }) => lanes[0].op,
+                _ => return Ok(None),
+            };
+            signed[place] = ty.is_signed();
+        }
+        let [c] = c else { return Ok(None) };
+        if signed[0] != signed[1] {
+            return Ok(None);
+        }
+        let ty = if signed[0] { S32 } else { U32 };
+        let c = self.convert(*c, ty, id)?;
+        let [a_signed, b_signed] = signed;
+        let dst = self.b.pure(
+            RegClass::B32,
+            [words[0], words[1], c.op],
+            |dst, [a, b, c]| Inst::Dp4a {
+                a_signed,
+                b_signed,
+                dst,
+                a,
+                b,
+                c,
+            },
+        );
+        Ok(Some(Scalar::new(Operand::Reg(dst), ty)))
     }
 
     fn extern_scalar(&mut self, name: &str, args: &[Scalar], id: Id) -> Result<Option<Scalar>> {

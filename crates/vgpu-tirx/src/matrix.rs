@@ -8,7 +8,7 @@ use crate::dtype::{U16, U32};
 use crate::graph::Id;
 use crate::intrinsics::FULL_MASK;
 use crate::kernel::{Kernel, Result};
-use crate::memory::Manner;
+use crate::memory::{Manner, advance};
 use crate::value::{Pointer, Root, Scalar, Value};
 
 /// Bytes between neighbours of a row.
@@ -26,9 +26,48 @@ impl Kernel<'_> {
             return self.unmodelled("tirx.ptx.ldmatrix of this shape and type", id);
         }
         let pointer = self.pointer(self.arg(args, 3, id)?)?;
-        let places = self.matrix_places(pointer, count as u64, transposed);
+        let words = self.load_matrices(pointer, count as u64, transposed, id)?;
+        for (word, &target) in words.into_iter().zip(&args[4..]) {
+            let target = self.pointer(target)?;
+            self.store(target, U32, &[word], Manner::default(), id)?;
+        }
+        Ok(Value::Void)
+    }
+
+    /// `(trans, num, type, destination, its offset, shared memory, its offset)`, with offsets in
+    /// elements of the pointers' types and the words side by side at the destination.
+    pub(crate) fn ldmatrix_legacy(&mut self, args: &[Id], id: Id) -> Result<Value> {
+        let transposed = self.flag_arg(args, 0, id)?;
+        let count = self.arg(args, 1, id)?;
+        let count = self.constant(count, "a number of matrices")?;
+        // Of bytes, TVM prints a loop in place of the instruction where it transposes.
+        let gathered = transposed && self.graph.dtype(id)?.elem.bits() == 8;
+        if self.text_arg(args, 2, id)?.trim_start_matches('.') != "b16"
+            || !matches!(count, 1 | 2 | 4)
+            || gathered
+        {
+            return self.unmodelled("tirx.ptx.ldmatrix_legacy of this shape and type", id);
+        }
+        let target = self.element(args, 3, id)?;
+        let source = self.element(args, 5, id)?;
+        let words = self.load_matrices(source, count as u64, transposed, id)?;
+        for (place, word) in words.into_iter().enumerate() {
+            let at = advance(target, 4 * place as i64);
+            self.store(at, U32, &[word], Manner::default(), id)?;
+        }
+        Ok(Value::Void)
+    }
+
+    /// The lane's word of each matrix; all of them are read before anything is written.
+    fn load_matrices(
+        &mut self,
+        rows: Pointer,
+        count: u64,
+        transposed: bool,
+        id: Id,
+    ) -> Result<Vec<Scalar>> {
         let mut words = Vec::new();
-        for place in places {
+        for place in self.matrix_places(rows, count, transposed) {
             words.push(match place {
                 Place::Word(at) => self.load(at, U32, 1, Manner::default(), id)?[0],
                 Place::Halves(low, high) => {
@@ -38,12 +77,7 @@ impl Kernel<'_> {
                 }
             });
         }
-        // All rows are read before a destination is written.
-        for (word, &target) in words.into_iter().zip(&args[4..]) {
-            let target = self.pointer(target)?;
-            self.store(target, U32, &[word], Manner::default(), id)?;
-        }
-        Ok(Value::Void)
+        Ok(words)
     }
 
     /// `(trans, num, type, shape, space, address, source...)`.

@@ -574,12 +574,10 @@ impl Kernel<'_> {
             }
             Pointer::Memory { .. } => {
                 let mut lanes = Vec::with_capacity(count);
-                let mut done = 0;
-                while done < count {
-                    let width = access_width(count - done, size);
+                let width = access_width(count, size);
+                for done in (0..count).step_by(width) {
                     let place = advance(pointer, done as i64 * i64::from(size));
                     lanes.extend(self.load_access(place, elem, width, manner));
-                    done += width;
                 }
                 Ok(lanes)
             }
@@ -736,12 +734,10 @@ impl Kernel<'_> {
                 self.store(pointer, U32, &words, manner, at)
             }
             Pointer::Memory { root, .. } => {
-                let mut done = 0;
-                while done < lanes.len() {
-                    let width = access_width(lanes.len() - done, size);
+                let width = access_width(lanes.len(), size);
+                for done in (0..lanes.len()).step_by(width) {
                     let place = advance(pointer, done as i64 * i64::from(size));
                     self.store_access(place, elem, &lanes[done..done + width], manner);
-                    done += width;
                 }
                 self.wrote(root);
                 Ok(())
@@ -1142,13 +1138,12 @@ fn raw_halves(pair: &[Scalar]) -> Vec<Scalar> {
     pair.iter().map(|lane| Scalar::new(lane.op, half)).collect()
 }
 
-/// How many of `left` elements of `size` bytes one access takes.
-fn access_width(left: usize, size: u32) -> usize {
+/// How many of `count` elements of `size` bytes one access takes: all accesses take as many, for a
+/// vector of three is aligned as one element is.
+fn access_width(count: usize, size: u32) -> usize {
     [8usize, 4, 2]
         .into_iter()
-        .find(|&width| {
-            width <= left && width as u32 * size <= ACCESS_BYTES && left.is_multiple_of(width)
-        })
+        .find(|&width| width as u32 * size <= ACCESS_BYTES && count.is_multiple_of(width))
         .unwrap_or(1)
 }
 

@@ -188,14 +188,7 @@ impl Kernel<'_> {
                 (to, from, args[2], Some(args[6]), fill == "zero")
             }
             5 | 6 => {
-                let to = self.pointer(args[0])?;
-                let to_bytes = self.pointee_bytes(args[0])?;
-                let to_offset = self.scalar(args[1])?;
-                let to = self.offset_pointer(to, to_offset, to_bytes)?;
-                let from = self.pointer(args[2])?;
-                let from_bytes = self.pointee_bytes(args[2])?;
-                let from_offset = self.scalar(args[3])?;
-                let from = self.offset_pointer(from, from_offset, from_bytes)?;
+                let (to, from) = (self.element(args, 0, id)?, self.element(args, 2, id)?);
                 (to, from, args[4], args.get(5).copied(), true)
             }
             other => {
@@ -266,6 +259,15 @@ impl Kernel<'_> {
             } => Ok(Address { base, offset }),
             _ => Err(self.incomplete("an asynchronous copy from elsewhere than global memory", id)),
         }
+    }
+
+    /// The pointer at `index`, moved by the elements that the operand after it says.
+    pub(crate) fn element(&mut self, args: &[Id], index: usize, id: Id) -> Result<Pointer> {
+        let start = self.arg(args, index, id)?;
+        let bytes = self.pointee_bytes(start)?;
+        let start = self.pointer(start)?;
+        let offset = self.scalar(self.arg(args, index + 1, id)?)?;
+        self.offset_pointer(start, offset, bytes)
     }
 
     /// Bytes of what a pointer expression points to, by its C type.
@@ -509,6 +511,7 @@ impl Kernel<'_> {
             }
             "fetch_register" => self.fetch_register(args, id),
             "ldmatrix" => self.ldmatrix(args, id),
+            "ldmatrix_legacy" => self.ldmatrix_legacy(args, id),
             "stmatrix" => self.stmatrix(args, id),
             _ => match packed_operation(name) {
                 Some((op, elem, ty)) => self.packed(op, elem, ty, args, id),

@@ -146,4 +146,7 @@ cases! {
     what_a_condition_excludes_is_not_read
     two_dimensions_of_blocks_and_threads_and_symbolic_sizes
     printf_prints_in_order
+    matrices_are_loaded_by_rows_and_by_columns
+    vectors_of_three_and_six_are_aligned_as_their_parts_are
+    four_bytes_multiply_and_add
 }

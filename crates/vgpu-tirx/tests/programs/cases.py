@@ -676,3 +676,116 @@ def printf_prints_in_order() -> Case:
     a = np.array([0.5, -1.25, 3.0, 100.125], "float32")
     lines = "".join(f"{i}: {x:.2f}\n" for i, x in enumerate(a))
     return Case(program, {"A": a}, {}, printed=lines, block=(4,))
+
+
+@case
+def matrices_are_loaded_by_rows_and_by_columns() -> Case:
+    @T.prim_func
+    def program(A: T.Buffer((16, 16), "float16"), C: T.Buffer((3, 32, 8), "float16")):
+        T.device_entry()
+        cta = T.cta_id([1])
+        i = T.thread_id([32])
+        tile = T.alloc_shared((256,), "float16", align=16)
+        four = T.alloc_local((8,), "float16")
+        two = T.alloc_local((8,), "float16")
+        turned = T.alloc_local((8,), "float16")
+        for j in range(8):
+            tile[j * 32 + i] = A[j * 2 + i // 16, i % 16]
+            two[j] = T.float16(0)
+        T.cuda.cta_sync()
+        # A lane's address is a row of one matrix: of the tile's left, then of its right half.
+        T.ptx.ldmatrix_legacy(
+            False,
+            4,
+            ".b16",
+            four.data,
+            0,
+            tile.data,
+            16 * (i % 16) + 8 * (i // 16),
+            dtype="float16",
+        )
+        T.ptx.ldmatrix_legacy(
+            False, 2, ".b16", two.data, 4, tile.data, 16 * (i % 16), dtype="float16"
+        )
+        T.ptx.ldmatrix_legacy(
+            True,
+            4,
+            ".b16",
+            turned.data,
+            0,
+            tile.data,
+            16 * (i % 16) + 8 * (i // 16),
+            dtype="float16",
+        )
+        for j in range(8):
+            C[0, i, j] = four[j]
+            C[1, i, j] = two[j]
+            C[2, i, j] = turned[j]
+
+    a = rng(23).standard_normal((16, 16)).astype("float16")
+    # Upper left, lower left, upper right, lower right; a lane has two neighbours of a row of each.
+    parts = [a[:8, :8], a[8:, :8], a[:8, 8:], a[8:, 8:]]
+    four = np.stack([part.reshape(32, 2) for part in parts], 1).reshape(32, 8)
+    turned = np.stack([part.T.reshape(32, 2) for part in parts], 1).reshape(32, 8)
+    two = np.concatenate([np.zeros((32, 4), "float16"), four[:, :4]], 1)
+    c = np.stack([four, two, turned])
+    return Case(program, {"A": a, "C": np.zeros((3, 32, 8), "float16")}, {"C": c})
+
+
+@case
+def vectors_of_three_and_six_are_aligned_as_their_parts_are() -> Case:
+    @T.prim_func
+    def program(
+        A: T.Buffer((32,), "float32x3"),
+        B: T.Buffer((32,), "float16x6"),
+        C: T.Buffer((32,), "float32x3"),
+        D: T.Buffer((32,), "float16x6"),
+    ):
+        T.device_entry()
+        cta = T.cta_id([1])
+        i = T.thread_id([32])
+        C[i] = A[31 - i] + T.broadcast(T.float32(1), 3)
+        D[i] = B[31 - i]
+
+    a, b = floats(24, 96), rng(25).standard_normal(192).astype("float16")
+    return Case(
+        program,
+        {"A": a, "B": b, "C": np.zeros_like(a), "D": np.zeros_like(b)},
+        {
+            "C": (a.reshape(32, 3)[::-1] + np.float32(1)).reshape(-1),
+            "D": b.reshape(32, 6)[::-1].reshape(-1),
+        },
+    )
+
+
+@case
+def four_bytes_multiply_and_add() -> Case:
+    @T.prim_func
+    def program(
+        A: T.Buffer((64,), "int8x4"),
+        B: T.Buffer((64,), "int8x4"),
+        X: T.Buffer((64,), "uint32"),
+        Y: T.Buffer((64,), "uint32"),
+        C: T.Buffer((64,), "int32"),
+        D: T.Buffer((64,), "uint32"),
+    ):
+        T.device_entry()
+        cta = T.cta_id([1])
+        i = T.thread_id([64])
+        C[i] = T.call_pure_extern("int32", "__dp4a", A[i], B[i], C[i])
+        D[i] = T.call_pure_extern("uint32", "__dp4a", X[i], Y[i], D[i])
+
+    a, b = integers(26, "int8", 256), integers(27, "int8", 256)[::-1].copy()
+    x, y = a.view("uint32"), b.view("uint32")
+    c, d = integers(28, "int32", 64), integers(29, "uint32", 64)
+    signed = (a.astype("int64") * b).reshape(64, 4).sum(axis=1)
+    plain = (a.view("uint8").astype("int64") * b.view("uint8")).reshape(64, 4).sum(axis=1)
+    return Case(
+        program,
+        {"A": a, "B": b, "X": x, "Y": y, "C": c, "D": d},
+        {
+            "C": (signed + c).astype("uint32").view("int32"),
+            "D": (plain + d).astype("uint32"),
+        },
+        block=(64,),
+    )
