@@ -108,6 +108,8 @@ class Outcomes:
             return "skipped", text if expected is None else f"expected to fail: {text}"
         if isinstance(error, mkb_shim.BadRequest) and text.startswith(_INLINE_SOURCE):
             return "refused", "CUDA source of its own"
+        if isinstance(error, NotImplementedError) and "virtual GPU" in text:
+            return "refused", text
         return "failed", f"{type(error).__name__}: {text}"
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
