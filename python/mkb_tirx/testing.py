@@ -76,7 +76,7 @@ class Outcomes:
         """A test begins."""
         self._launches = 0
 
-    @pytest.hookimpl(wrapper=True, trylast=True)
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
