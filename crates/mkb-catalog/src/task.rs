@@ -62,9 +62,7 @@ pub fn render(
     for (name, bytes) in settings.scripts {
         files.insert(&format!("{TESTS}/{name}"), bytes.as_slice());
     }
-    for (path, bytes) in docs.iter() {
-        files.insert(&format!("{DOCS}/{path}"), bytes);
-    }
+    files.graft(DOCS, docs);
     files.insert(
         INSTRUCTION,
         instruction(task, problem, spec, !docs.is_empty(), settings),

@@ -12,7 +12,7 @@ use mkb_catalog::fingerprint::FileTree;
 use mkb_catalog::glob::Globs;
 use mkb_catalog::setting::{KERNEL_PATH, SKILL_PATH};
 use mkb_catalog::{
-    Budget, Cancel, Catalog, Clock, GradeFailure, Grader, Setting, TaskId, TaskSettings,
+    Budget, Cancel, Catalog, Clock, DslId, GradeFailure, Grader, Setting, TaskId, TaskSettings,
 };
 use mkb_judge::judge::Judge;
 use mkb_protocol::{
@@ -20,6 +20,7 @@ use mkb_protocol::{
     Transfer,
 };
 use mkb_sandbox::Limits;
+use mkb_setup::Documentation;
 use mkb_store::{Identity, Store, StoreWriter};
 
 use crate::cli;
@@ -106,14 +107,15 @@ impl World {
             scripts: &scripts,
             judge: JUDGE_REVISION,
         };
+        let documentation = home.documentation()?;
         let mut tasks = BTreeMap::new();
-        for problem in selection.problems(&catalog)? {
-            for dsl in catalog.dsls().ids() {
+        for dsl in catalog.dsls().ids() {
+            let docs = docs(&documentation, dsl, &setting);
+            for problem in selection.problems(&catalog)? {
                 let task = TaskId {
                     problem: problem.name.clone(),
                     dsl: dsl.clone(),
                 };
-                let docs = home.dsl_docs(dsl)?;
                 let files = mkb_catalog::render(&catalog, &task, &docs, &settings);
                 tasks.insert(task, files);
             }
@@ -302,6 +304,15 @@ impl World {
             }
         })
     }
+}
+
+/// What agents find in `/docs`.
+fn docs(documentation: &Documentation, dsl: &DslId, setting: &Setting) -> FileTree {
+    let mut tree = FileTree::default();
+    for (path, text) in documentation.pages(dsl.as_str(), &setting.device) {
+        tree.insert(&path, text);
+    }
+    tree
 }
 
 fn selection(options: &cli::Run, arms: Arms) -> Selection {

@@ -23,7 +23,9 @@ from .._numeric import (
     rebits,
 )
 
+#: Threads of a warp.
 WARP_SIZE = 32
+#: All lanes of a warp: bit `i` stands for lane `i`.
 FULL_MASK = 0xFFFFFFFF
 
 
