@@ -26,6 +26,8 @@ class Module:
     preface: str = ""
     #: Names that the module gives when asked for them.
     lazy: tuple[str, ...] = ()
+    #: Whether what the module imports is for programs, without a list that says so.
+    passes_on: bool = False
 
 
 #: What modules import for themselves.
@@ -60,6 +62,7 @@ MODULES = (
             "tanh",
             "erf",
         ),
+        passes_on=True,
     ),
     Module(
         "cutlass.cute.arch",
@@ -141,7 +144,9 @@ def pages() -> list[Page]:
 def _page(module: Module, known: dict[int, str]) -> Page:
     loaded = importlib.import_module(module.name)
     symbols = []
-    for name in sorted({*public(loaded), *module.lazy}, key=lambda n: (n.lower(), n)):
+    for name in sorted(
+        {*public(loaded, module.passes_on), *module.lazy}, key=lambda n: (n.lower(), n)
+    ):
         value = getattr(loaded, name)
         shown = f"{module.shown}.{name}"
         if _shared(value) and id(value) in known:
@@ -152,15 +157,14 @@ def _page(module: Module, known: dict[int, str]) -> Page:
     return Page(f"api/{module.name}.md", module.name, module.about, module.preface, tuple(symbols))
 
 
-def public(module: types.ModuleType) -> list[str]:
-    """The names that a module gives to programs."""
+def public(module: types.ModuleType, passes_on: bool) -> list[str]:
+    """The names that a module gives to programs: listed, defined, or all that it imports."""
     listed = getattr(module, "__all__", None)
     names = set(listed or ())
     read = source.read(module.__file__ or "")
     for name, value in vars(module).items():
         hidden = name.startswith("_") or name in _HELPERS or isinstance(value, types.ModuleType)
-        # Where there is a list, what is imported beside it is for the module's own use.
-        own = listed is None or (read is not None and name in read.defined)
+        own = passes_on or (read is not None and name in read.defined)
         if own and not hidden and _comes_from_here(value):
             names.add(name)
     return sorted(names)
