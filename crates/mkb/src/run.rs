@@ -437,3 +437,68 @@ pub fn newest(results: &Path) -> Result<Store> {
         ))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn world(device: &str) -> World {
+        let words = ["mkb", "run", "--problems", "28_*", "--device", device];
+        let Command::Run(options) = Cli::parse_from(words).command else {
+            unreachable!("it says run")
+        };
+        let home = Home::find(None).expect("the repository");
+        World::open(&home, &options, Arms::Paper).expect("a world")
+    }
+
+    #[test]
+    fn a_task_has_its_dsls_documentation_and_the_same_fingerprint_each_time() {
+        let (first, second, other) = (world("b200"), world("b200"), world("h200"));
+        assert_eq!(first.tasks.len(), 2);
+        for (task, files) in &first.tasks {
+            let docs = mkb_catalog::task::docs(files);
+            let text = |path: &str| {
+                let bytes = docs
+                    .get(path)
+                    .unwrap_or_else(|| panic!("{task} has no {path}"));
+                String::from_utf8_lossy(bytes).into_owned()
+            };
+            let api = match task.dsl.as_str() {
+                "cutedsl" => [
+                    "api/cutlass.md",
+                    "api/cutlass.cute.md",
+                    "api/cutlass.cute.arch.md",
+                ],
+                _ => [
+                    "api/tvm.md",
+                    "api/tvm.script.tirx.md",
+                    "api/tvm.script.tirx.ptx.md",
+                ],
+            };
+            let index = text("index.md");
+            for page in api {
+                assert!(
+                    index.contains(page) && text(page).contains("\n## "),
+                    "{task} {page}"
+                );
+            }
+            assert!(text("guide.md").contains("def solve("));
+            assert!(text("device.md").contains("NVIDIA B200, virtual"));
+            let size: usize = docs.iter().map(|(_, bytes)| bytes.len()).sum();
+            assert!((100_000..2_000_000).contains(&size), "{task}: {size} bytes");
+            let instruction = mkb_catalog::task::instruction_text(files, None);
+            assert!(instruction.contains("`device.md`") && instruction.contains("`api/`"));
+
+            let print = files.fingerprint();
+            assert_eq!(print, second.tasks[task].fingerprint());
+            assert_ne!(
+                print,
+                other.tasks[task].fingerprint(),
+                "the device's page is another"
+            );
+        }
+    }
+}
