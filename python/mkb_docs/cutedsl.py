@@ -143,13 +143,16 @@ def pages() -> list[Page]:
 
 def _page(module: Module, known: dict[int, str]) -> Page:
     loaded = importlib.import_module(module.name)
+    names = {*public(loaded, module.passes_on), *module.lazy}
+    for name in names:  # a function is documented under its own name, other names refer to it
+        value = getattr(loaded, name)
+        if getattr(value, "__name__", None) == name:
+            known.setdefault(id(value), f"{module.shown}.{name}")
     symbols = []
-    for name in sorted(
-        {*public(loaded, module.passes_on), *module.lazy}, key=lambda n: (n.lower(), n)
-    ):
+    for name in sorted(names, key=lambda n: (n.lower(), n)):
         value = getattr(loaded, name)
         shown = f"{module.shown}.{name}"
-        if _shared(value) and id(value) in known:
+        if _shared(value) and known.get(id(value), shown) != shown:
             symbols.append(Symbol(shown, "alias", same_as=known[id(value)]))
             continue
         known.setdefault(id(value), shown)
