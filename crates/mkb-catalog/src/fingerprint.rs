@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
@@ -13,17 +14,26 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
 }
 
 /// A folder's files in memory, by their path's components, so that they stand in the order in
-/// which they are hashed (`a/b` before `a-b`).
+/// which they are hashed (`a/b` before `a-b`). Copies share their files' bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileTree {
-    files: BTreeMap<Vec<String>, Vec<u8>>,
+    files: BTreeMap<Vec<String>, Arc<[u8]>>,
 }
 
 impl FileTree {
     /// Adds a file under a relative path with `/` between components.
     pub fn insert(&mut self, path: &str, bytes: impl Into<Vec<u8>>) {
         let parts = path.split('/').map(str::to_owned).collect();
-        self.files.insert(parts, bytes.into());
+        self.files.insert(parts, bytes.into().into());
+    }
+
+    /// Adds another tree's files below a folder.
+    pub fn graft(&mut self, folder: &str, tree: &Self) {
+        let head: Vec<String> = folder.split('/').map(str::to_owned).collect();
+        for (parts, bytes) in &tree.files {
+            let path = head.iter().chain(parts).cloned().collect();
+            self.files.insert(path, bytes.clone());
+        }
     }
 
     /// Whether there is no file.
@@ -35,13 +45,13 @@ impl FileTree {
     pub fn iter(&self) -> impl Iterator<Item = (String, &[u8])> {
         self.files
             .iter()
-            .map(|(parts, bytes)| (parts.join("/"), bytes.as_slice()))
+            .map(|(parts, bytes)| (parts.join("/"), bytes.as_ref()))
     }
 
     /// A file's bytes.
     pub fn get(&self, path: &str) -> Option<&[u8]> {
         let parts: Vec<String> = path.split('/').map(str::to_owned).collect();
-        self.files.get(&parts).map(Vec::as_slice)
+        self.files.get(&parts).map(AsRef::as_ref)
     }
 
     /// Reads a folder: the regular files below it (links followed) whose path has no hidden part
@@ -69,7 +79,7 @@ impl FileTree {
                 if entry.path().is_dir() {
                     folders.push(path);
                 } else {
-                    tree.files.insert(path, fs::read(entry.path())?);
+                    tree.files.insert(path, fs::read(entry.path())?.into());
                 }
             }
         }
@@ -150,6 +160,16 @@ mod tests {
         more.write(folder.path()).expect("written");
         let read = FileTree::read(folder.path()).expect("read");
         assert_eq!(read, tree());
+    }
+
+    #[test]
+    fn a_tree_is_put_below_a_folder() {
+        let mut whole = FileTree::default();
+        whole.insert("top", "0");
+        whole.graft("x/y", &tree());
+        let paths: Vec<String> = whole.iter().map(|(path, _)| path).collect();
+        assert_eq!(paths, ["top", "x/y/a/b", "x/y/a-b", "x/y/instruction.md"]);
+        assert_eq!(whole.get("x/y/a/b"), tree().get("a/b"));
     }
 
     #[test]

@@ -62,12 +62,10 @@ pub fn render(
     for (name, bytes) in settings.scripts {
         files.insert(&format!("{TESTS}/{name}"), bytes.as_slice());
     }
-    for (path, bytes) in docs.iter() {
-        files.insert(&format!("{DOCS}/{path}"), bytes);
-    }
+    files.graft(DOCS, docs);
     files.insert(
         INSTRUCTION,
-        instruction(task, problem, spec, !docs.is_empty(), settings),
+        instruction(task, problem, spec, docs, settings),
     );
     files.insert("task.toml", conditions(task, problem, settings));
     files
@@ -112,7 +110,7 @@ fn instruction(
     task: &TaskId,
     problem: &Problem,
     spec: &DslSpec,
-    has_docs: bool,
+    docs: &FileTree,
     settings: &TaskSettings<'_>,
 ) -> String {
     let TaskSettings {
@@ -146,19 +144,17 @@ fn instruction(
              shared memory, the instructions by pipe, launches, occupancy and the longest chain of \
              dependences, against the device's published figures. Eager PyTorch is charged by the \
              same model. The report says what bounds each kernel. What the virtual device does not \
-             model, it refuses by name, and such a submission does not count. The time is the \
-             median over three fresh draws."
+             model, it refuses by name: such a submission does not count, and a final kernel of the \
+             kind is not scored. The same kernel and inputs always get the same time. The time is \
+             the median over three fresh draws."
         ),
         Clock::Measured => format!(
             "The device is an {device}. After ten warm-up calls, fifty calls with fresh inputs are \
-             timed one by one, and the median is taken."
+             timed one by one, each from a synchronised device to a synchronised device, and the \
+             median is taken."
         ),
     };
-    let docs = if has_docs {
-        format!("- `/docs`: documentation of {dsl}.\n")
-    } else {
-        String::new()
-    };
+    let docs = docs_line(docs, dsl);
     format!(
         "# {task}
 
@@ -188,14 +184,18 @@ What stands at those two paths when your time is over is what counts.
 
 `solve` may mix eager PyTorch, plain Python and {dsl}. Every call must run at least one {dsl} \
 kernel that computes or moves data on which a returned tensor depends; if the outputs are still \
-right with that kernel's results withheld, it does not count. You may keep compiled kernels, static \
+right with that kernel's results withheld, it does not count, nor does a kernel that only copies \
+what eager PyTorch computed. You may keep compiled kernels, static \
 metadata and output buffers between calls, but nothing that was computed from an input.
 
 Not allowed, and checked: calling or copying the task's own `reference`, `make_inputs` or helpers; \
 any other kernel language or compiler (`torch.compile`, `torch.jit`, Triton, CUDA C++ in any form, \
 extensions, `subprocess`, `ctypes`); ready-made kernels from {dsl} libraries; CUDA graphs; looking \
 at seeds, the order of calls, whether a call is timed, or anything else of the evaluation; changing \
-what evaluates you. A submission that does any of this scores nothing.
+what evaluates you, or parts of torch, the DSL or Python; code that cannot be read in the file \
+(`exec`, `eval`, computed imports); the network; sending more than 4 KiB that the host computed to \
+the device in a call. A submission that does any of this does not pass and counts all the same; the \
+report names the line and the rule.
 
 ## How it is judged
 
@@ -203,12 +203,19 @@ Correctness: five draws with fresh seeds that nobody knows beforehand. Container
 and devices must be those of `reference`. Integers and booleans must be equal. For a floating \
 tensor, let `anchor` be the reference computed in float64: the largest `|yours - anchor|` may be at \
 most three times the larger of the largest `|reference - anchor|` and eps(dtype) x the largest \
-`|anchor|`. NaN never passes. `/tests/contract.py` states the rule as code.
+`|anchor|`. NaN never passes; an infinity must stand where the reference's does. \
+`/tests/contract.py` states the rule as code.
 
 Time: {clock} Every timed output is checked as well. Your speedup is eager PyTorch's time on the \
-same draws over yours. `reference` runs with TF32 off and without reduced-precision accumulation.
+same draws over yours. `reference` runs with TF32 off and without reduced-precision accumulation, \
+`solve` under PyTorch's defaults or what it sets itself.
 
-Limits: the evaluation has {process} s in all.
+A submission passes when all five draws are right, timing is completed, and nothing in it is \
+forbidden. What counts is whether it passes and, if so, its speedup, which has no upper limit; one \
+that does not pass has none.
+
+Limits: import, compilation, all draws and timing have {process} s together. Past them, or after a \
+crash, the submission has failed and counts; the report names the stage.
 
 ## Your environment
 
@@ -216,12 +223,13 @@ A shell with {cpus} CPUs and {memory} MB of memory, no network and no GPU; the k
 here. There are:
 
 - `/tests/task.py`: the problem. `/tests/contract.py`: the correctness rule.
-- `bash /tests/test.sh`: submits `{KERNEL_PATH}` as it stands and waits for the report.
+- `bash /tests/test.sh`: submits `{KERNEL_PATH}` as it stands and waits for the report. If you \
+interrupt it, the report still comes, in `/app/.submissions`.
 {docs}
 You have {minutes} minutes of wall clock, waiting for reports included, and {submissions} \
 submissions that count. A submission that is never evaluated (no valid Python, too large, a fault \
-of the infrastructure) does not count. Each report says what is left, and the prompt shows the \
-minutes. When the time is over, the kernel that stands there is judged once more on a fresh device, \
+of the infrastructure) does not count; past the last one, further ones are refused. Each report says \
+how many submissions and minutes are left, and the prompt shows the minutes. When the time is over, the kernel that stands there is judged once more on a fresh device, \
 and that verdict alone is your score.
 ",
         description = problem.description,
@@ -232,6 +240,39 @@ and that verdict alone is your score.
         memory = SANDBOX_MEMORY_MB,
         minutes = budget.wall_sec / 60,
         submissions = budget.submissions,
+    )
+}
+
+/// What is in `/docs`, where there is something.
+fn docs_line(docs: &FileTree, dsl: &str) -> String {
+    if docs.is_empty() {
+        return String::new();
+    }
+    let parts = [
+        (
+            "index.md",
+            "`index.md` lists the pages and says how to search them",
+        ),
+        ("guide.md", "`guide.md` has complete programs and rules"),
+        (
+            "device.md",
+            "`device.md` says what the device is, what it does not model and how its times come about",
+        ),
+    ];
+    let mut said: Vec<&str> = parts
+        .iter()
+        .filter(|(path, _)| docs.get(path).is_some())
+        .map(|(_, what)| *what)
+        .collect();
+    if docs.iter().any(|(path, _)| path.starts_with("api/")) {
+        said.push("`api/` has a page a module with the call and description of every name");
+    }
+    if said.is_empty() {
+        return format!("- `/docs`: documentation of {dsl}.\n");
+    }
+    format!(
+        "- `/docs`: documentation of {dsl}, made for grep: {}.\n",
+        said.join("; ")
     )
 }
 
@@ -411,10 +452,44 @@ mod tests {
             "2 CPUs and 8192 MB",
             "bash /tests/test.sh",
             "three times the larger",
+            "should not hold code, commands",
+            "no upper limit",
+            "600 s together",
+            "only copies what eager PyTorch computed",
+            "4 KiB",
+            "line and the rule",
+            "further ones are refused",
+            "`/app/.submissions`",
+            "that verdict alone is your score",
         ] {
             assert!(text.contains(part), "{part:?} is missing in:\n{text}");
         }
         assert!(!text.contains("/docs"), "there are no docs here");
+    }
+
+    #[test]
+    fn the_instruction_says_what_is_in_docs_and_only_that() {
+        let mut pages = FileTree::default();
+        for path in ["index.md", "guide.md", "device.md", "api/cutlass.cute.md"] {
+            pages.insert(path, "Text.\n");
+        }
+        let of =
+            |pages: &FileTree| text(&rendered("cutedsl", &virtual_setting(), pages), INSTRUCTION);
+        let whole = of(&pages);
+        for part in [
+            "made for grep",
+            "`index.md`",
+            "`guide.md`",
+            "`device.md`",
+            "`api/`",
+        ] {
+            assert!(whole.contains(part), "{part:?} is missing in:\n{whole}");
+        }
+        let mut guide = FileTree::default();
+        guide.insert("guide.md", "Text.\n");
+        let some = of(&guide);
+        assert!(some.contains("`guide.md`") && !some.contains("`device.md`"));
+        assert!(!some.contains("`api/`"));
     }
 
     #[test]

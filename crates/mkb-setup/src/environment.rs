@@ -164,7 +164,10 @@ pub(crate) fn native_hash(root: &Path) -> Result<String, SetupError> {
     Ok(hex(&sum.finalize()))
 }
 
-fn repository<'a>(root: &'a Path, path: &'a Path) -> impl FnOnce(io::Error) -> SetupError + 'a {
+pub(crate) fn repository<'a>(
+    root: &'a Path,
+    path: &'a Path,
+) -> impl FnOnce(io::Error) -> SetupError + 'a {
     move |source| SetupError::Repository {
         path: path.to_owned(),
         root: root.to_owned(),
@@ -172,7 +175,7 @@ fn repository<'a>(root: &'a Path, path: &'a Path) -> impl FnOnce(io::Error) -> S
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -61,11 +61,13 @@ pub enum Step {
     Compile,
     /// torch and TVM are imported and one operation runs.
     Verify,
+    /// The documentation of what the environment holds: made once it is asked for.
+    Document,
 }
 
 impl Step {
-    /// All of them.
-    pub const ALL: [Step; 6] = [
+    /// Those that make the environment.
+    const ENVIRONMENT: [Step; 6] = [
         Step::Check,
         Step::Create,
         Step::Download,
@@ -83,6 +85,7 @@ impl Step {
             Step::Install => "install packages",
             Step::Compile => "compile the virtual GPU's side of torch",
             Step::Verify => "verify",
+            Step::Document => "generate the documentation of the DSLs",
         }
     }
 
@@ -94,6 +97,7 @@ impl Step {
             Step::Install => "install",
             Step::Compile => "compile",
             Step::Verify => "verify",
+            Step::Document => "document",
         }
     }
 }
@@ -143,12 +147,17 @@ pub fn ensure(options: &Options, progress: &dyn Progress) -> Result<Environment,
     Setup::new(root, options)?.run(progress)
 }
 
-fn absolute(path: &Path) -> Result<PathBuf, SetupError> {
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf, SetupError> {
     std::path::absolute(path).map_err(SetupError::file(path))
 }
 
+/// Where the output of the steps' programs goes.
+pub(crate) fn log_of(root: &Path) -> PathBuf {
+    root.join(".mkb/setup.log")
+}
+
 /// Holds the lock until it is dropped; the system frees it when the process dies.
-fn alone(path: &Path, progress: &dyn Progress) -> Result<File, SetupError> {
+pub(crate) fn alone(path: &Path, progress: &dyn Progress) -> Result<File, SetupError> {
     let file = File::create(path).map_err(SetupError::file(path))?;
     let mut said = false;
     loop {
@@ -188,7 +197,7 @@ impl<'o> Setup<'o> {
     fn run(&self, progress: &dyn Progress) -> Result<Environment, SetupError> {
         let _ = fs::remove_file(self.folder.join(COMPLETE));
         let mut versions = None;
-        for step in Step::ALL {
+        for step in Step::ENVIRONMENT {
             // Cheap ones, and those whose input may have changed, are always done.
             let always = matches!(step, Step::Check | Step::Compile | Step::Verify);
             let skipped = !always && self.mark(step).exists();
@@ -203,6 +212,7 @@ impl<'o> Setup<'o> {
                 Step::Install => self.install(progress)?,
                 Step::Compile => self.compile(progress)?,
                 Step::Verify => versions = Some(self.verify(progress)?),
+                Step::Document => unreachable!("it is no step of the environment"),
             }
             if !always {
                 let mark = self.mark(step);
@@ -223,7 +233,7 @@ impl<'o> Setup<'o> {
     }
 
     fn log(&self) -> PathBuf {
-        self.root.join(".mkb/setup.log")
+        log_of(&self.root)
     }
 
     /// Packages as downloaded: taken away once they are installed.

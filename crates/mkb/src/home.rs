@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
-use mkb_catalog::DslId;
-use mkb_catalog::fingerprint::FileTree;
+use anyhow::Result;
 use mkb_judge::station::Runtime;
 use mkb_sandbox::{Isolation, View};
+use mkb_setup::Documentation;
 
 use crate::usage::Usage;
 use crate::{cli, setup};
@@ -37,16 +36,9 @@ impl Home {
         &self.root
     }
 
-    /// The documentation that agents get for a DSL.
-    pub fn dsl_docs(&self, dsl: &DslId) -> Result<FileTree> {
-        let mut docs = FileTree::default();
-        let guide = self.root.join("docs").join(format!("{dsl}-guide.md"));
-        match std::fs::read(&guide) {
-            Ok(bytes) => docs.insert("guide.md", bytes),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-            Err(e) => return Err(e).with_context(|| guide.display().to_string()),
-        }
-        Ok(docs)
+    /// The documentation that agents get, by DSL and device.
+    pub fn documentation(&self) -> Result<Documentation> {
+        setup::documentation(&self.root)
     }
 
     pub fn problems(&self) -> PathBuf {

@@ -12,7 +12,7 @@ use mkb_catalog::fingerprint::FileTree;
 use mkb_catalog::glob::Globs;
 use mkb_catalog::setting::{KERNEL_PATH, SKILL_PATH};
 use mkb_catalog::{
-    Budget, Cancel, Catalog, Clock, GradeFailure, Grader, Setting, TaskId, TaskSettings,
+    Budget, Cancel, Catalog, Clock, DslId, GradeFailure, Grader, Setting, TaskId, TaskSettings,
 };
 use mkb_judge::judge::Judge;
 use mkb_protocol::{
@@ -20,6 +20,7 @@ use mkb_protocol::{
     Transfer,
 };
 use mkb_sandbox::Limits;
+use mkb_setup::Documentation;
 use mkb_store::{Identity, Store, StoreWriter};
 
 use crate::cli;
@@ -106,14 +107,15 @@ impl World {
             scripts: &scripts,
             judge: JUDGE_REVISION,
         };
+        let documentation = home.documentation()?;
         let mut tasks = BTreeMap::new();
-        for problem in selection.problems(&catalog)? {
-            for dsl in catalog.dsls().ids() {
+        for dsl in catalog.dsls().ids() {
+            let docs = docs(&documentation, dsl, &setting);
+            for problem in selection.problems(&catalog)? {
                 let task = TaskId {
                     problem: problem.name.clone(),
                     dsl: dsl.clone(),
                 };
-                let docs = home.dsl_docs(dsl)?;
                 let files = mkb_catalog::render(&catalog, &task, &docs, &settings);
                 tasks.insert(task, files);
             }
@@ -304,6 +306,15 @@ impl World {
     }
 }
 
+/// What agents find in `/docs`.
+fn docs(documentation: &Documentation, dsl: &DslId, setting: &Setting) -> FileTree {
+    let mut tree = FileTree::default();
+    for (path, text) in documentation.pages(dsl.as_str(), &setting.device) {
+        tree.insert(&path, text);
+    }
+    tree
+}
+
 fn selection(options: &cli::Run, arms: Arms) -> Selection {
     let chosen =
         !options.problems.is_empty() || !options.families.is_empty() || !options.trials.is_empty();
@@ -425,4 +436,69 @@ pub fn newest(results: &Path) -> Result<Store> {
             results.display()
         ))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn world(device: &str) -> World {
+        let words = ["mkb", "run", "--problems", "28_*", "--device", device];
+        let Command::Run(options) = Cli::parse_from(words).command else {
+            unreachable!("it says run")
+        };
+        let home = Home::find(None).expect("the repository");
+        World::open(&home, &options, Arms::Paper).expect("a world")
+    }
+
+    #[test]
+    fn a_task_has_its_dsls_documentation_and_the_same_fingerprint_each_time() {
+        let (first, second, other) = (world("b200"), world("b200"), world("h200"));
+        assert_eq!(first.tasks.len(), 2);
+        for (task, files) in &first.tasks {
+            let docs = mkb_catalog::task::docs(files);
+            let text = |path: &str| {
+                let bytes = docs
+                    .get(path)
+                    .unwrap_or_else(|| panic!("{task} has no {path}"));
+                String::from_utf8_lossy(bytes).into_owned()
+            };
+            let api = match task.dsl.as_str() {
+                "cutedsl" => [
+                    "api/cutlass.md",
+                    "api/cutlass.cute.md",
+                    "api/cutlass.cute.arch.md",
+                ],
+                _ => [
+                    "api/tvm.md",
+                    "api/tvm.script.tirx.md",
+                    "api/tvm.script.tirx.ptx.md",
+                ],
+            };
+            let index = text("index.md");
+            for page in api {
+                assert!(
+                    index.contains(page) && text(page).contains("\n## "),
+                    "{task} {page}"
+                );
+            }
+            assert!(text("guide.md").contains("def solve("));
+            assert!(text("device.md").contains("NVIDIA B200, virtual"));
+            let size: usize = docs.iter().map(|(_, bytes)| bytes.len()).sum();
+            assert!((100_000..2_000_000).contains(&size), "{task}: {size} bytes");
+            let instruction = mkb_catalog::task::instruction_text(files, None);
+            assert!(instruction.contains("`device.md`") && instruction.contains("`api/`"));
+
+            let print = files.fingerprint();
+            assert_eq!(print, second.tasks[task].fingerprint());
+            assert_ne!(
+                print,
+                other.tasks[task].fingerprint(),
+                "the device's page is another"
+            );
+        }
+    }
 }

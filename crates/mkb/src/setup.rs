@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::output::say;
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
-use mkb_setup::{Environment, Options, Progress, State, Step};
+use mkb_setup::{Documentation, Environment, Options, Progress, State, Step};
 
 /// Gives the environment, made first if it is not whole.
 pub fn ensure(root: &Path) -> Result<Environment> {
@@ -15,6 +15,15 @@ pub fn ensure(root: &Path) -> Result<Environment> {
     let environment = mkb_setup::ensure(&Options::new(root), &shown);
     shown.bar.finish_and_clear();
     Ok(environment?)
+}
+
+/// Gives the documentation of DSLs and devices, made first if it is not there; so is the environment.
+pub fn documentation(root: &Path) -> Result<Documentation> {
+    let environment = ensure(root)?;
+    let shown = Shown::new();
+    let made = mkb_setup::documentation(&Options::new(root), &environment, &shown);
+    shown.bar.finish_and_clear();
+    Ok(made?)
 }
 
 /// Its versions that results depend on, by name.
@@ -31,10 +40,10 @@ pub fn versions(environment: &Environment) -> BTreeMap<String, String> {
         .into()
 }
 
-/// `mkb setup`: makes the environment, or with `check` only says what is there. Whether it is whole.
+/// `mkb setup`: makes the environment and the documentation, or with `check` only says what is there. Whether it is whole.
 pub fn setup(root: &Path, check: bool, json: bool) -> Result<bool> {
     if !check {
-        ensure(root)?;
+        documentation(root)?;
     }
     let state = mkb_setup::describe(root)?;
     let (whole, text) = match &state {

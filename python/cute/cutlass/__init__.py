@@ -65,6 +65,7 @@ min = minimum
 select_ = select
 #: The version of the documentation that this implementation follows.
 __version__ = "4.4.0"
+#: The CUDA version that programs which ask are told; no CUDA takes part.
 CUDA_VERSION = "13.0"
 
 _SUBMODULES = ("utils", "torch", "cuda", "pipeline", "testing", "cutlass_dsl", "base_dsl")

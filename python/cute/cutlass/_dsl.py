@@ -795,7 +795,12 @@ _OPTIONS = (
 
 
 class Compiler:
-    """`cute.compile`: compiles a host function for the types of the given arguments."""
+    """`cute.compile(function, *args)`: compiles a host function for the types of the arguments.
+
+    What it gives is called with the arguments that are not constants, and checks their types,
+    static shapes and alignments against those that it was compiled for. Keeping it saves the look
+    at the types at each call.
+    """
 
     def __init__(self, options: tuple[Any, ...] = ()) -> None:
         self._options = options
@@ -850,7 +855,11 @@ class Compiler:
 def jit(
     function: Any = None, *, preprocessor: bool = True, preprocess: bool = True, **_: Any
 ) -> Any:
-    """Decorator: a host function, or a function to be used inside kernels."""
+    """Decorator: a host function that launches kernels, or a function to be used inside kernels.
+
+    Called from Python, a host function is compiled for the types and constants of its arguments
+    at the first call and kept. Called from a kernel, the function becomes a part of it.
+    """
     if function is None:
         return lambda f: jit(f, preprocessor=preprocessor, preprocess=preprocess)
     if isinstance(function, JitFunction):
@@ -861,7 +870,12 @@ def jit(
 def kernel(
     function: Any = None, *, preprocessor: bool = True, preprocess: bool = True, **_: Any
 ) -> Any:
-    """Decorator: a function that runs on the device, once for each thread of its launch."""
+    """Decorator: a function that runs on the device, once for each thread of its launch.
+
+    A call binds arguments; `.launch(grid=[x, y, z], block=[x, y, z], smem=bytes, stream=s)` on what
+    it gives starts it, from within a function under :func:`jit`. `smem` is by default what the
+    kernel allocated. A block has at most 1,024 threads. The function returns nothing.
+    """
     if function is None:
         return lambda f: kernel(f, preprocessor=preprocessor, preprocess=preprocess)
     return KernelFunction(function, preprocessor and preprocess)

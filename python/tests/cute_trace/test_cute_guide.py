@@ -43,5 +43,26 @@ def test_tiles(tmp_path: Path) -> None:
     torch.testing.assert_close(run(tmp_path, "gelu", x).double(), exact, rtol=1e-2, atol=1e-6)
 
 
+def test_asynchronous_copies_and_two_kernels(tmp_path: Path) -> None:
+    x = torch.randn(88, 256)
+    exact = x.double().sum(dim=0)
+    sums = run(tmp_path, "column_sums", x).double()
+    torch.testing.assert_close(sums, exact, rtol=1e-6, atol=1e-5)
+
+
+def test_atomics(tmp_path: Path) -> None:
+    x = torch.randint(0, 64, (9001,), dtype=torch.int32)
+    assert torch.equal(run(tmp_path, "histogram", x).long(), torch.bincount(x, minlength=64))
+
+
+def test_a_warp_a_row_in_place(tmp_path: Path) -> None:
+    x = torch.randn(7, 256).bfloat16()
+    exact = x.double() * torch.rsqrt(x.double().pow(2).mean(dim=1, keepdim=True) + 1e-5)
+    given = x.to("cuda")
+    normalized = run(tmp_path, "normalize", given)
+    torch.testing.assert_close(normalized.double(), exact, rtol=1e-2, atol=1e-6)
+    assert torch.equal(given.cpu(), normalized), "it was not changed in place"
+
+
 def test_no_program_is_left_out() -> None:
     assert not PROGRAMS

@@ -91,12 +91,13 @@ from ._tensor import (
 from .nvgpu._later import Later
 from .nvgpu.common import CacheEvictionPriority
 from .runtime import SymInt, sym_int, sym_int32, sym_int64
+from .typing import Coord, Int, IntTuple, Shape, Stride, Tile, Tiler, XTuple
 
 compile = Compiler()
 
+#: The older name of `make_rmem_tensor`.
 make_fragment = make_rmem_tensor
 
-IntTuple = Shape = Stride = Coord = Tile = Tiler = XTuple = Int = Any
 core = _layout
 native_struct = Later("cute.native_struct", "use cute.struct")
 

@@ -67,7 +67,12 @@ def _atomic(
 
 
 def atomic_add(ptr: Any, val: Any, *, sem: Any = None, scope: Any = None, **_: Any) -> Any:
-    """Add to memory; gives the old value."""
+    """Add `val` to what `ptr` points at, in shared or device memory; gives the old value.
+
+    `tensor.iterator + offset` is a pointer to an element. Use :func:`red` where the old value is
+    not needed. The order among threads is not defined, so sums of floats may differ in their last
+    bits.
+    """
     return _atomic("atomic_add", "add", ptr, [val], sem, scope)
 
 
@@ -229,12 +234,15 @@ def store(
 
 
 def cp_async_commit_group(**_: Any) -> None:
-    """Close the group of asynchronous copies begun so far."""
+    """Close the group of `cp.async` copies that this thread has begun; it may be empty."""
     _text("cp_async_commit_group", "cp.async.commit", [])
 
 
 def cp_async_wait_group(n: Any, **_: Any) -> None:
-    """Wait until at most `n` groups are unfinished."""
+    """Wait until at most `n` of this thread's groups of `cp.async` copies are unfinished.
+
+    What other threads copied is there only after a barrier that follows.
+    """
     if isinstance(n, Numeric):
         raise DSLTypeError("cute.arch.cp_async_wait_group needs a count known at trace time")
     _text("cp_async_wait_group", f"cp.async.wait_group {int(n)}", [])

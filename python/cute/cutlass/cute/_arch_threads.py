@@ -23,7 +23,9 @@ from .._numeric import (
     rebits,
 )
 
+#: Threads of a warp.
 WARP_SIZE = 32
+#: All lanes of a warp: bit `i` stands for lane `i`.
 FULL_MASK = 0xFFFFFFFF
 
 
@@ -41,7 +43,7 @@ def _triple(name: str, what: str) -> tuple[Any, Any, Any]:
 
 
 def thread_idx(**_: Any) -> tuple[Any, Any, Any]:
-    """The thread's coordinate in its block."""
+    """The thread's coordinate (x, y, z) in its block, as three Int32; x changes fastest."""
     return _triple("tid", "thread_idx")
 
 
@@ -51,7 +53,7 @@ def block_dim(**_: Any) -> tuple[Any, Any, Any]:
 
 
 def block_idx(**_: Any) -> tuple[Any, Any, Any]:
-    """The block's coordinate in the grid."""
+    """The block's coordinate (x, y, z) in the grid, as three Int32."""
     return _triple("ctaid", "block_idx")
 
 
@@ -185,7 +187,10 @@ def _u32(x: Any) -> Operand:
 
 
 def sync_threads(**_: Any) -> None:
-    """Wait for all threads of the block."""
+    """Wait for all threads of the block; what they wrote before to memory is seen after it.
+
+    Every thread of the block must reach it: a barrier in a branch that only some take is a fault.
+    """
     _text("sync_threads", "bar.sync 0", [])
 
 
@@ -322,7 +327,11 @@ def shuffle_sync_down(
 def shuffle_sync_bfly(
     value: Any, offset: Any, mask: Any = FULL_MASK, mask_and_clamp: Any = 31, **_: Any
 ) -> Any:
-    """The value of the lane whose number differs by the bits of `offset`."""
+    """The value of the lane whose number differs by the bits of `offset` (0 to 31).
+
+    `value` is a number of up to 64 bits. All lanes in `mask`, by default the whole warp, must
+    reach it together.
+    """
     return _shuffle("bfly", value, offset, mask, mask_and_clamp, "shuffle_sync_bfly")
 
 
@@ -344,7 +353,11 @@ def shuffle_sync_op(
 def warp_reduction(
     val: Any, op: Callable[[Any, Any], Any], *, threads_in_group: int = 32, **_: Any
 ) -> Any:
-    """`op` over groups of neighbouring lanes; every lane gets its group's result."""
+    """`op` over groups of neighbouring lanes; every lane gets its group's result.
+
+    `threads_in_group` is a power of two, at most 32. `op` takes two values and should not care for
+    their order. It is made of shuffles, so all lanes of the warp must take part.
+    """
     offset = threads_in_group // 2
     while offset > 0:
         val = op(val, shuffle_sync_bfly(val, offset=offset, mask=FULL_MASK, mask_and_clamp=31))

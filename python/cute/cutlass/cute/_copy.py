@@ -161,7 +161,14 @@ class ThrCopy(TiledCopy):
 def make_copy_atom(
     op: CopyOp, copy_internal_type: Any, *, num_bits_per_copy: int | None = None, **_: Any
 ) -> CopyAtom:
-    """A copy atom; `num_bits_per_copy` fixes how wide each instruction is."""
+    """A copy atom of elements of type `copy_internal_type`.
+
+    `num_bits_per_copy` (a power of two of at least an element's width, at most 128) fixes how wide
+    each instruction is; without it the widest that layouts and alignments allow is taken.
+
+    :raises ValueError: where the width is none of these; and by the copies made with the atom,
+        where their tensors are not known to be contiguous and aligned that far.
+    """
     if not isinstance(op, CopyUniversalOp | CopyG2SOp):
         raise not_supported(
             f"make_copy_atom with {op}", "only universal copies and cp.async are modelled yet"
@@ -194,7 +201,12 @@ def make_tiled_copy_tv(atom: CopyAtom, thr_layout: Any, val_layout: Any, **_: An
 
 
 def make_tiled_copy(atom: CopyAtom, layout_tv: Any, tiler_mn: Any, **_: Any) -> TiledCopy:
-    """A tiled copy of a TV layout and a tile."""
+    """A copy that many threads share.
+
+    `layout_tv` takes (thread, value) to a place in a tile of shape `tiler_mn`, both as
+    :func:`make_layout_tv` gives them. `get_slice(thread)` is one thread's part; its `partition_S`
+    and `partition_D` cut source and destination into (values of one access, accesses, ...).
+    """
     from ._atom_layout import tiled_copy_layouts
 
     return TiledCopy(atom, tiled_copy_layouts(atom._layouts, layout_tv, tiler_mn))
@@ -280,8 +292,11 @@ def copy(
     unroll_factor: int | None = None,
     **kwargs: Any,
 ) -> None:
-    """Copy `src` to `dst`, profile (V, Rest...); where `pred` (of the profile of what one
-    instruction moves) does not hold, nothing is copied.
+    """Copy `src` to `dst`, each of profile (V, Rest...): the atom moves the first mode.
+
+    `pred` has the profile of the rest, a Boolean for each access: where it does not hold, nothing
+    is copied, and an asynchronous copy writes zeros. Both shapes must have the same sizes, mode by
+    mode. With a tiled copy, `src` and `dst` are a thread's partitions.
     """
     if not isinstance(atom, CopyAtom):
         raise DSLTypeError(f"cute.copy takes a copy atom, got {type(atom).__name__}")

@@ -57,7 +57,11 @@ _COMBINE: dict[ReductionOp, Callable[[Any, Any], Any]] = {
 
 
 class TensorSSA:
-    """The elements, in colexicographic order of `shape`, each a register of the thread."""
+    """The values of a thread's tensor, as `tensor.load()` gives them: each a register.
+
+    The elements stand in colexicographic order of `shape`. Operators work element by element, with
+    numbers and with values of a shape that broadcasts; nothing is changed in place.
+    """
 
     __slots__ = ("_dtype", "_items", "_shape")
 

@@ -6,13 +6,21 @@ from typing import Any
 
 from .runtime import sym_int64
 
+#: An integer known at trace time, or one of the device (`cutlass.Int32` and its kin).
 Int = Any
+#: An integer, or a tuple of such, nested at will.
 IntTuple = Any
+#: Extents: positive integers, nested at will; `(4, (2, 8))` has two modes, 64 elements.
 Shape = Any
+#: Distances in elements between neighbours of each mode, nested as the shape is.
 Stride = Any
+#: Where in a shape: integers, nested as the shape is or less; `None` keeps a whole mode.
 Coord = Any
+#: What a mode is cut into: an integer, a layout, a tuple of such; `None` takes the mode whole.
 Tile = Any
+#: What a tensor is cut by: a shape, a layout, or a tuple with one of these for each mode.
 Tiler = Any
+#: Anything, or a tuple of it, nested at will.
 XTuple = Any
 
 __all__ = [
