@@ -38,7 +38,6 @@ REFUSED = {
     "T.cuda.grid_sync": "a barrier of the whole grid",
     "T.cuda.timer_": "timers",
     "T.ptx.ldg32": "this operation; a plain load under a condition does the same",
-    "T.ptx.ldmatrix_legacy": "this form; `T.ptx.ldmatrix` is modelled",
     "T.ptx.fns_b32": "this operation",
 }
 

@@ -193,9 +193,10 @@ any other kernel language or compiler (`torch.compile`, `torch.jit`, Triton, CUD
 extensions, `subprocess`, `ctypes`); ready-made kernels from {dsl} libraries; CUDA graphs; looking \
 at seeds, the order of calls, whether a call is timed, or anything else of the evaluation; changing \
 what evaluates you, or parts of torch, the DSL or Python; code that cannot be read in the file \
-(`exec`, `eval`, computed imports); the network; sending more than 4 KiB that the host computed to \
-the device in a call. A submission that does any of this does not pass and counts all the same; the \
-report names the line and the rule.
+(`exec`, `eval`, computed imports); the network; bringing more than 4 KiB that the host computed (for \
+small outputs, an eighth of their size) into a call, as data, arguments or constants of kernels. A \
+submission that does any of this does not pass and counts all the same; the report names the line \
+and the rule.
 
 ## How it is judged
 

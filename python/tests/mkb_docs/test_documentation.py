@@ -185,7 +185,7 @@ def functions(path: str, space: object) -> Iterator[tuple[str, object]]:
 def test_what_is_said_to_be_modelled_is_what_the_translator_knows() -> None:
     from tvm.script import tirx as language
 
-    rust = "\n".join(p.read_text() for p in (ROOT / "crates/vgpu-tirx/src").glob("*.rs"))
+    rust = "\n".join(p.read_text() for p in (ROOT / "crates/vgpu-tirx/src").rglob("*.rs"))
     known = set(re.findall(r'"(\w+)"', rust))
     checked = 0
     for space in ("cuda", "ptx"):
