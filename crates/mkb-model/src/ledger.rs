@@ -19,8 +19,11 @@ pub struct Entry {
     pub provider: String,
     /// The model's name on the wire.
     pub model: String,
-    /// How the call ended, as [`crate::client::OutcomeKind`] names it.
+    /// How the call ended, as [`crate::outcome::OutcomeKind`] names it.
     pub outcome: String,
+    /// One line about it, unless the model answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
     /// From the caller's asking to the end, waiting included, in milliseconds.
     pub elapsed_ms: u64,
     /// How much of that was spent waiting for limits, for a provider to recover, or between tries.
@@ -279,6 +282,7 @@ mod tests {
             provider: "openai".into(),
             model: "gpt-5".into(),
             outcome: "answered".into(),
+            detail: None,
             elapsed_ms: 2,
             waited_ms: 0,
             tries,

@@ -149,6 +149,13 @@ impl Limiter {
         state.not_before = state.not_before.max(until);
     }
 
+    /// Whether the provider has asked for a pause that is not over.
+    pub fn is_paused(&self) -> bool {
+        self.lock()
+            .not_before
+            .is_some_and(|until| until > Instant::now())
+    }
+
     fn try_take(&self, estimate: u64, now: Instant) -> Option<Duration> {
         let mut state = self.lock();
         let tokens = amount(estimate);

@@ -21,6 +21,7 @@ use thiserror::Error;
 use crate::usage::Usage;
 
 pub use error::{ApiError, ApiErrorKind};
+pub(crate) use meter::is_event_stream;
 pub use meter::{Meter, Metered};
 
 /// A wire protocol.
