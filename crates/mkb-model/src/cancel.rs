@@ -58,6 +58,10 @@ pub(crate) struct Stop {
 impl Stop {
     /// Waits for something, but no longer than until the stop.
     pub(crate) async fn or<T>(&self, something: impl Future<Output = T>) -> Result<T, Stopped> {
+        // A timer may fire a little late; what has passed is over at once.
+        if !self.cancel.is_cancelled() && Instant::now() >= self.deadline {
+            return Err(Stopped::Deadline);
+        }
         tokio::select! {
             biased;
             () = self.cancel.wait() => Err(Stopped::Cancelled),

@@ -217,19 +217,16 @@ async fn read_stream(body: &mut Body<'_>, head: &mut Head) -> (End, Spend) {
             Ok(()) => {}
         }
     };
-    let rest = if early.is_none() {
-        parser.finish()
-    } else {
-        None
-    };
-    let rest: Vec<sse::Event> = rest.into_iter().collect();
     let spend = spent(&reader);
-    // The last event of a connection that was closed may be half an event.
-    if !reader.is_over() && take(&mut reader, &rest).is_err() {
-        return (
-            End::Cut("the stream ended inside of an event".into()),
-            spend,
-        );
+    if early.is_none() && !reader.is_over() {
+        // The last event of a connection that was closed may be half an event.
+        let last = parser.finish().ok().flatten();
+        if last.is_some_and(|last| take(&mut reader, &[last]).is_err()) {
+            return (
+                End::Cut("the stream ended inside of an event".into()),
+                spend,
+            );
+        }
     }
     if let Some(stopped @ End::Stopped(_)) = early {
         return (stopped, spend);

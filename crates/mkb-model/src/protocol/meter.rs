@@ -11,13 +11,17 @@ const MAX_PLAIN_BYTES: usize = 64 << 20;
 pub struct Meter {
     wire: Wire,
     form: Form,
-    failed: bool,
 }
 
 #[derive(Debug)]
 enum Form {
     Plain(Vec<u8>),
-    Stream { parser: sse::Parser, reader: Reader },
+    Stream {
+        parser: sse::Parser,
+        reader: Reader,
+    },
+    /// It is too long to be an answer.
+    TooLong,
 }
 
 /// What an answer said of itself.
@@ -46,29 +50,22 @@ impl Meter {
         } else {
             Form::Plain(Vec::new())
         };
-        Self {
-            wire,
-            form,
-            failed: false,
-        }
+        Self { wire, form }
     }
 
     /// Takes the next bytes.
     pub fn push(&mut self, bytes: &[u8]) {
-        if self.failed {
-            return;
-        }
         match &mut self.form {
-            Form::Plain(body) if body.len() + bytes.len() > MAX_PLAIN_BYTES => self.failed = true,
+            Form::Plain(body) if body.len() + bytes.len() > MAX_PLAIN_BYTES => {
+                self.form = Form::TooLong;
+            }
             Form::Plain(body) => body.extend_from_slice(bytes),
-            Form::Stream { parser, reader } => match parser.push(bytes) {
-                Ok(events) => {
-                    for event in events {
-                        self.failed |= reader.event(&event).is_err();
-                    }
+            Form::Stream { parser, reader } => {
+                for event in parser.push(bytes).unwrap_or_default() {
+                    look_at(reader, &event);
                 }
-                Err(_) => self.failed = true,
-            },
+            }
+            Form::TooLong => {}
         }
     }
 
@@ -77,20 +74,29 @@ impl Meter {
         match self.form {
             Form::Plain(body) => self.wire.read(&body).map(Metered::from).unwrap_or_default(),
             Form::Stream { parser, mut reader } => {
-                let last = parser.finish().filter(|_| !self.failed);
-                let failed = last.is_some_and(|event| reader.event(&event).is_err()) || self.failed;
+                if let Ok(Some(last)) = parser.finish() {
+                    look_at(&mut reader, &last);
+                }
                 let so_far = Metered::from(reader.so_far().clone());
-                if failed || reader.finish().is_err() {
-                    Metered {
+                match reader.finish() {
+                    Ok(reply) => reply.into(),
+                    Err(_) => Metered {
                         usage: so_far.usage.cut(),
                         cost_usd: None,
                         ..so_far
-                    }
-                } else {
-                    so_far
+                    },
                 }
             }
+            Form::TooLong => Metered::default(),
         }
+    }
+}
+
+/// Takes an event for its counts. One that cannot be read, or that tells of a failure, has none, and
+/// later ones may.
+fn look_at(reader: &mut Reader, event: &sse::Event) {
+    if !reader.is_over() {
+        let _ = reader.event(event);
     }
 }
 
@@ -114,6 +120,8 @@ pub(crate) fn is_event_stream(content_type: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const STREAM: &str = concat!(
@@ -152,6 +160,34 @@ mod tests {
             (metered.usage.prompt, metered.usage.output),
             (Some(9), None)
         );
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_and_no_cuts_change_what_is_counted(
+            pieces in prop::collection::vec(
+                prop_oneof![
+                    prop::sample::select(STREAM.split_inclusive("\n\n").collect::<Vec<_>>())
+                        .prop_map(|text| text.as_bytes().to_vec()),
+                    prop::collection::vec(any::<u8>(), 0..40),
+                    Just(b"data: [DONE]\n\n".to_vec()),
+                ],
+                0..8,
+            ),
+            chunk in 1usize..60,
+            stream in any::<bool>(),
+        ) {
+            let bytes = pieces.concat();
+            let kind = if stream { "text/event-stream" } else { "application/json" };
+            for wire in [Wire::OpenAiChat, Wire::OpenAiResponses, Wire::Anthropic, Wire::Gemini] {
+                let count = |chunk: usize| {
+                    let mut meter = Meter::new(wire, kind);
+                    bytes.chunks(chunk).for_each(|chunk| meter.push(chunk));
+                    meter.finish()
+                };
+                prop_assert_eq!(count(chunk), count(usize::MAX));
+            }
+        }
     }
 
     #[test]

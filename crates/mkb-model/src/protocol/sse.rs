@@ -31,6 +31,7 @@ pub struct Parser {
     has_data: bool,
     after_cr: bool,
     started: bool,
+    too_long: bool,
 }
 
 impl Parser {
@@ -42,9 +43,12 @@ impl Parser {
     /// Takes the next bytes and gives the events that they complete.
     ///
     /// # Errors
-    /// Where an event is too long; the parser is of no use afterwards.
+    /// From an event that is too long on; those before it are given first.
     pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<Event>, TooLong> {
         let mut events = Vec::new();
+        if self.too_long {
+            return Err(TooLong);
+        }
         for &byte in bytes {
             let after_cr = std::mem::replace(&mut self.after_cr, byte == b'\r');
             match byte {
@@ -53,18 +57,28 @@ impl Parser {
                 _ => self.line.push(byte),
             }
             if self.line.len() + self.event.data.len() > MAX_EVENT_BYTES {
-                return Err(TooLong);
+                self.too_long = true;
+                break;
             }
+        }
+        if self.too_long && events.is_empty() {
+            return Err(TooLong);
         }
         Ok(events)
     }
 
     /// Ends the stream and gives the event that lacked its empty line, if there is one.
-    pub fn finish(mut self) -> Option<Event> {
+    ///
+    /// # Errors
+    /// Where it is too long.
+    pub fn finish(mut self) -> Result<Option<Event>, TooLong> {
+        if self.too_long {
+            return Err(TooLong);
+        }
         if !self.line.is_empty() {
             self.end_line();
         }
-        self.has_data.then_some(self.event)
+        Ok(self.has_data.then_some(self.event))
     }
 
     fn end_line(&mut self) -> Option<Event> {
@@ -112,7 +126,7 @@ mod tests {
         for chunk in chunks {
             events.extend(parser.push(chunk).unwrap());
         }
-        events.extend(parser.finish());
+        events.extend(parser.finish().unwrap());
         events
     }
 
@@ -150,11 +164,13 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_line_is_refused() {
+    fn an_endless_line_is_refused_after_what_came_before_it() {
+        let mut bytes = b"data: a\n\n".to_vec();
+        bytes.resize(MAX_EVENT_BYTES + 100, b'x');
         let mut parser = Parser::new();
-        let block = vec![b'x'; 1 << 20];
-        let refused = (0..17).any(|_| parser.push(&block) == Err(TooLong));
-        assert!(refused);
+        assert_eq!(parser.push(&bytes), Ok(vec![event("", "a")]));
+        assert_eq!(parser.push(b"\n\n"), Err(TooLong));
+        assert_eq!(parser.finish(), Err(TooLong));
     }
 
     proptest! {
