@@ -52,6 +52,7 @@
 //! ```
 
 pub mod breaker;
+mod call;
 mod cancel;
 pub mod client;
 pub mod config;
