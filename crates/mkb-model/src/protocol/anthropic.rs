@@ -8,6 +8,7 @@
 //!   is split by lifetime in `cache_creation`
 //!   (<https://docs.claude.com/en/docs/build-with-claude/prompt-caching>). The system prompt and the
 //!   last turn are marked for caching, so that a growing conversation is read from the cache.
+//! - `output_tokens` includes thinking; how much of it was thinking is not said.
 //! - An effort asks for adaptive thinking
 //!   (<https://docs.claude.com/en/docs/build-with-claude/effort>), a budget of tokens for extended
 //!   thinking (<https://docs.claude.com/en/docs/build-with-claude/extended-thinking>).
@@ -216,7 +217,6 @@ struct Counts {
     written: Option<u64>,
     written_long: Option<u64>,
     output: Option<u64>,
-    thinking: Option<u64>,
 }
 
 impl Counts {
@@ -230,10 +230,6 @@ impl Counts {
                 &["usage", "cache_creation", "ephemeral_1h_input_tokens"],
             ),
             (&mut self.output, &["usage", "output_tokens"]),
-            (
-                &mut self.thinking,
-                &["usage", "output_tokens_details", "thinking_tokens"],
-            ),
         ] {
             *field = count(holder, path).or(*field);
         }
@@ -244,7 +240,7 @@ impl Counts {
             cache_write_long: self.written_long,
             ..Usage::of_parts(self.input, self.read, self.written)
         }
-        .with_output(self.output, self.thinking)
+        .with_output(self.output, None)
     }
 }
 

@@ -224,11 +224,9 @@ fn anthropic() -> Dialect {
     };
     let thinking = json!({ "type": "thinking", "thinking": "Adding.", "signature": "x" });
     let text = json!({ "type": "text", "text": "2" });
-    let mut whole = usage(500);
-    whole["output_tokens_details"] = json!({ "thinking_tokens": 300 });
     let answer = json!({
         "id": "msg_1", "type": "message", "role": "assistant", "model": "m-2026",
-        "content": [thinking, text], "stop_reason": "end_turn", "usage": whole,
+        "content": [thinking, text], "stop_reason": "end_turn", "usage": usage(500),
     });
     let event = |name: &'static str, mut data: Value| {
         data["type"] = name.into();
@@ -237,6 +235,7 @@ fn anthropic() -> Dialect {
     let delta = |delta: Value| event("content_block_delta", json!({ "index": 0, "delta": delta }));
     let expected = Usage {
         cache_write_long: Some(0),
+        reasoning: None,
         ..whole_usage(Some(150))
     };
     Dialect {
@@ -267,7 +266,7 @@ fn anthropic() -> Dialect {
                 "message_delta",
                 json!({
                     "delta": { "stop_reason": "end_turn" },
-                    "usage": { "output_tokens": 500, "output_tokens_details": { "thinking_tokens": 300 } },
+                    "usage": { "output_tokens": 500 },
                 }),
             ),
             event("message_stop", json!({})),

@@ -21,8 +21,9 @@ use mkb_model::key::Keys;
 use mkb_model::prices::Prices;
 use mkb_model::protocol::Message;
 use mkb_model::retry::RetrySettings;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 
 /// A key as OpenAI's look, with characters that formats escape.
 pub const KEY: &str = "sk-test/0123+4567_89ab";
@@ -90,6 +91,10 @@ impl Answer {
     }
 }
 
+trait Connection: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection for S {}
+
 type Script = dyn Fn(usize, &Received) -> Answer + Send + Sync;
 
 /// A server that answers by a script, in the order in which requests come.
@@ -106,6 +111,14 @@ impl Server {
     }
 
     pub fn by(script: impl Fn(usize, &Received) -> Answer + Send + Sync + 'static) -> Self {
+        Self::over(None, script)
+    }
+
+    /// Over TLS, if there is a side of it.
+    pub fn over(
+        tls: Option<TlsAcceptor>,
+        script: impl Fn(usize, &Received) -> Answer + Send + Sync + 'static,
+    ) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -117,7 +130,17 @@ impl Server {
         let (script, all): (Arc<Script>, _) = (Arc::new(script), received.clone());
         runtime.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, script.clone(), all.clone()));
+                let (script, all, tls) = (script.clone(), all.clone(), tls.clone());
+                tokio::spawn(async move {
+                    match tls {
+                        None => serve(stream, script, all).await,
+                        Some(tls) => {
+                            if let Ok(stream) = tls.accept(stream).await {
+                                serve(stream, script, all).await;
+                            }
+                        }
+                    }
+                });
             }
         });
         Self {
@@ -142,7 +165,7 @@ impl Drop for Server {
     }
 }
 
-async fn serve(mut stream: TcpStream, script: Arc<Script>, all: Arc<Mutex<Vec<Received>>>) {
+async fn serve(mut stream: impl Connection, script: Arc<Script>, all: Arc<Mutex<Vec<Received>>>) {
     let mut buffer = Vec::new();
     while let Some(received) = read_request(&mut stream, &mut buffer).await {
         let place = {
@@ -157,7 +180,7 @@ async fn serve(mut stream: TcpStream, script: Arc<Script>, all: Arc<Mutex<Vec<Re
     }
 }
 
-async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<Received> {
+async fn read_request(stream: &mut impl Connection, buffer: &mut Vec<u8>) -> Option<Received> {
     let head_end = loop {
         if let Some(at) = buffer.windows(4).position(|four| four == b"\r\n\r\n") {
             break at + 4;
@@ -186,7 +209,7 @@ async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<Re
     })
 }
 
-async fn more(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<()> {
+async fn more(stream: &mut impl Connection, buffer: &mut Vec<u8>) -> Option<()> {
     let mut block = [0; 16 << 10];
     let read = stream
         .read(&mut block)
@@ -198,7 +221,7 @@ async fn more(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<()> {
 }
 
 /// Whether the connection may be used again.
-async fn write_answer(stream: &mut TcpStream, answer: Answer) -> std::io::Result<bool> {
+async fn write_answer(stream: &mut impl Connection, answer: Answer) -> std::io::Result<bool> {
     match answer {
         Answer::Plain(status, headers, body) => {
             let mut head = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n", body.len());
@@ -246,7 +269,7 @@ async fn write_answer(stream: &mut TcpStream, answer: Answer) -> std::io::Result
 const STREAM_HEAD: &[u8] =
     b"HTTP/1.1 200 X\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
 
-async fn until_closed(stream: &mut TcpStream) {
+async fn until_closed(stream: &mut impl Connection) {
     let mut block = [0; 1024];
     while matches!(stream.read(&mut block).await, Ok(read) if read > 0) {}
 }
@@ -299,6 +322,10 @@ impl Setup {
 
     /// A client of a server that speaks a protocol.
     pub fn client(&self, protocol: &str, address: SocketAddr) -> Client {
+        self.client_at(protocol, &format!("http://{address}/v1"))
+    }
+
+    pub fn client_at(&self, protocol: &str, base_url: &str) -> Client {
         let Self {
             timeouts,
             stream,
@@ -309,7 +336,7 @@ impl Setup {
             r#"
             [providers.scripted]
             protocol = "{protocol}"
-            base_url = "http://{address}/v1"
+            base_url = "{base_url}"
             key_env = "SCRIPTED_KEY"
             timeouts = {{ {timeouts} }}
 
