@@ -39,7 +39,7 @@ struct Inner {
     runtime: Option<Runtime>,
 }
 
-/// How a hub calls.
+/// How a hub calls. By default there are no keys and no prices.
 #[derive(Clone, Debug, Default)]
 pub struct HubOptions {
     /// Where keys come from.

@@ -375,6 +375,13 @@ impl Config {
                 provider.base_url
             )));
         }
+        let authority = provider.base_url.split('/').nth(2).unwrap_or_default();
+        if authority.contains('@') {
+            return Err(wrong(
+                "`base_url` holds a name or password; a key belongs into the variable `key_env`"
+                    .into(),
+            ));
+        }
         let length = provider.base_url.trim_end_matches('/').len();
         provider.base_url.truncate(length);
         Ok((provider, settings))
@@ -579,6 +586,10 @@ mod tests {
             (
                 "[providers.x]\nprotocol = \"gemini\"\nbase_url = \"a.b\"\n",
                 "base_url",
+            ),
+            (
+                "[providers.x]\nprotocol = \"gemini\"\nbase_url = \"http://me:pass@a.b\"\n",
+                "key_env",
             ),
             ("[providers.openai]\ncolour = 1\n", "colour"),
             ("[models.m]\nprovider = \"openai\"\n", "`name`"),
