@@ -306,7 +306,10 @@ fn judge_reply(reply: Reply) -> Verdict {
         });
     }
     if reply.is_blank() {
-        return Verdict::Again(CallOutcome::Empty(reply));
+        // A model that says nothing still took a token to say so.
+        return Verdict::Again(CallOutcome::Malformed {
+            what: "it is empty, and no token was generated".into(),
+        });
     }
     Verdict::Over(if reply.text.trim().is_empty() {
         CallOutcome::Empty(reply)

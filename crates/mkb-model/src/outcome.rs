@@ -23,7 +23,7 @@ pub enum CallOutcome {
         /// What was said about it.
         message: String,
     },
-    /// The model answered without any text: it only reasoned, or only called a tool.
+    /// The model answered without any text: it only reasoned, only called a tool, or ended at once.
     Empty(Reply),
     /// The conversation does not fit into the model's context.
     ContextOverflow(ApiError),

@@ -3,7 +3,7 @@
 mod support;
 
 use mkb_model::ledger::{CostOrigin, Spend};
-use mkb_model::outcome::{CallOutcome, OutcomeKind, Refuser};
+use mkb_model::outcome::{CallOutcome, DoingOf, OutcomeKind, Refuser};
 use mkb_model::protocol::{Finish, ToolCall};
 use support::dialect::{Dialect, all};
 use support::{Answer, Ending, KEY, Setup};
@@ -137,7 +137,18 @@ fn an_answer_of_reasoning_alone_is_empty_and_the_models_own() {
 }
 
 #[test]
-fn a_blank_answer_is_asked_for_again() {
+fn an_answer_that_took_tokens_and_says_nothing_is_empty_and_the_models_own() {
+    let mut silent = all()[0].blank.clone();
+    silent["usage"]["completion_tokens"] = 1.into();
+    silent["usage"]["total_tokens"] = 1001.into();
+    let (call, received) = Setup::plain().call("openai-chat", vec![Answer::ok(silent.to_string())]);
+    assert_eq!(call.outcome.kind(), OutcomeKind::Empty);
+    assert_eq!(call.outcome.kind().doing_of(), DoingOf::Model);
+    assert_eq!(received.len(), 1);
+}
+
+#[test]
+fn an_answer_without_a_token_is_the_providers_and_asked_for_again() {
     for dialect in all() {
         let name = dialect.protocol;
         let blank = Answer::ok(dialect.blank.to_string());
@@ -149,7 +160,7 @@ fn a_blank_answer_is_asked_for_again() {
         assert_eq!(call.entry.totals().prompt.total(), Some(2000), "{name}");
 
         let (call, received) = Setup::plain().call(name, vec![blank]);
-        assert_eq!(call.outcome.kind(), OutcomeKind::Empty, "{name}");
+        assert_eq!(call.outcome.kind(), OutcomeKind::Malformed, "{name}");
         assert_eq!(received.len(), 3, "{name}");
     }
 }
