@@ -308,7 +308,7 @@ fn judge_reply(reply: Reply) -> Verdict {
     if reply.is_blank() {
         // A model that says nothing still took a token to say so.
         return Verdict::Again(CallOutcome::Malformed {
-            what: "it is empty, and no token was generated".into(),
+            what: "it is empty, and no token of output is reported".into(),
         });
     }
     Verdict::Over(if reply.text.trim().is_empty() {
